@@ -1,0 +1,1 @@
+"""Rank what sets each group apart, computed only from differentially private sums."""

@@ -1,0 +1,217 @@
+"""How much noise each table needs, and which pairs may be shown: from parameters alone.
+
+All scales are exact fractions, rounded up from sensitivity and share, so that no release costs more than its plan.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from ddpmi.accounting import Cost, rho_for
+from ddpmi.contributions import Bounding, Distinct, weight_of_equal_pairs
+from ddpmi.errors import InputError
+from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddpmi.budget import Budget
+    from ddpmi.spec import Bounds
+
+MechanismName = Literal["laplace", "gaussian"]
+Mechanism = DiscreteLaplace | DiscreteGaussian
+TABLES = ("pairs", "features", "labels", "total")
+
+_FINEST_WEIGHT = 8
+_LARGEST_INTEGER = 2**53
+_LARGEST_SCALE = 2**55
+#: Logarithms of tails and deltas are compared with this much to spare.
+_LOG_MARGIN = 1e-9
+_SCALE_BITS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableNoise:
+    """The noise of one released table."""
+
+    mechanism: Mechanism
+    share: Fraction
+    """Part of the budget that this table uses."""
+    threshold: int | None
+    """Smallest noisy sum that is shown; None where the keys are known and all are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A mechanism with all its numbers."""
+
+    name: MechanismName
+    bounding: Bounding
+    tables: Mapping[str, TableNoise]
+    cost: Cost
+
+    @property
+    def unit_weight(self) -> int:
+        """X: what one pair of a light unit adds at most, in grid units."""
+        return self.bounding.bounds.levels * 2**self.bounding.g if self.bounding.bounds else 1
+
+    @property
+    def threshold_in_units(self) -> float:
+        """How many light units at full value it takes to reach the threshold."""
+        return (self.tables["pairs"].threshold or 0) / self.unit_weight
+
+
+def calibrate(budget: Budget, bounds: Bounds, shares: Mapping[str, Fraction], *, name: MechanismName, distinct: Distinct) -> Calibration:
+    """Settle weights, scales and thresholds of one mechanism.
+
+    Raises:
+        InputError: The numbers do not fit 64-bit arithmetic, or the budget cannot pay for the mechanism.
+    """
+    if budget.delta == 0:
+        raise InputError(
+            "delta must be positive, because which pairs occur is private: got delta=0.",
+            hint="Budget(epsilon=1, delta=1e-7)",
+        )
+    problem = ""
+    for g in _weights(bounds):
+        bounding = Bounding(
+            bounds=bounds,
+            norm="l1" if name == "laplace" else "l2",
+            g=g,
+            distinct=distinct,
+            valued=bounds.clip is not None,
+            step=bounds.step,
+        )
+        problem = _too_large(bounding)
+        if not problem:
+            found = _with_noise(budget, bounding, shares, name)
+            if all(_scale(noise.mechanism) < _LARGEST_SCALE for noise in found.tables.values()):
+                return found
+            problem = "the noise would be wider than 2^55 grid steps"
+    raise InputError(
+        f"These bounds do not fit 64-bit arithmetic: {problem}.",
+        hint="raise step or lower clip, pairs or cap; epsilon may also be too small",
+    )
+
+
+def _weights(bounds: Bounds) -> range:
+    """The exponents g that keep every weight of a scaled unit well above zero, finest first."""
+    # proof: bounding.integers
+    if bounds.strategy == "sample":
+        return range(1)
+    least = 3 + math.ceil(math.log2(bounds.cap / bounds.pairs))
+    if least > _FINEST_WEIGHT:
+        raise InputError(
+            f"cap must be at most {2 ** (_FINEST_WEIGHT - 3)} times pairs={bounds.pairs}, got cap={bounds.cap}.",
+            hint=f"cap={2 ** (_FINEST_WEIGHT - 3) * bounds.pairs}, or raise pairs",
+        )
+    return range(_FINEST_WEIGHT, least - 1, -1)
+
+
+def _too_large(bounding: Bounding) -> str:
+    # proof: bounding.integers
+    bounds = bounding.bounds
+    if bounds is None:
+        return ""
+    if bounds.cap * bounds.levels**2 >= _LARGEST_INTEGER:
+        return f"cap * (clip/step)^2 = {bounds.cap * bounds.levels**2} is not below 2^53"
+    if 2 * bounds.pairs * bounds.levels * 2**bounding.g >= _LARGEST_INTEGER:
+        return "2 * pairs * (clip/step) is too large"
+    return ""
+
+
+def sensitivities(bounding: Bounding) -> dict[str, tuple[int, int]]:
+    """Return (L1, L2 squared) of each table for adding or removing one unit, in grid units.
+
+    >>> from ddpmi.spec import Bounds
+    >>> sensitivities(Bounding(bounds=Bounds(pairs=4), g=8))["pairs"]
+    (1024, 262144)
+    """
+    bounds = bounding.bounds
+    if bounds is None:
+        raise InputError("Without bounds one unit can change anything.", hint="Bounds(pairs=50)")
+    k, x = bounds.pairs, bounds.levels * 2**bounding.g
+    most = 1 if bounding.distinct == "units" else bounds.cap
+    labels = min(bounds.labels, most)
+    # proof: sensitivities.J
+    # proof: sensitivities.F
+    # proof: sensitivities.L
+    # proof: sensitivities.N
+    total = k * k if bounds.strategy == "sample" else min(4 * k * k, most * k)
+    l1 = k * x
+    return {
+        "pairs": (l1, k * x * x),
+        "features": (l1, labels * k * x * x),
+        "labels": (l1, total * x * x),
+        "total": (l1, total * x * x),
+    }
+
+
+def _with_noise(budget: Budget, bounding: Bounding, shares: Mapping[str, Fraction], name: MechanismName) -> Calibration:
+    # proof: threshold.known-keys
+    delta_threshold = budget.delta / 2
+    rho = rho_for(budget.epsilon, budget.delta / 2) if name == "gaussian" else Fraction(0)
+    tables = {}
+    for table, (l1, l2_squared) in sensitivities(bounding).items():
+        mechanism: Mechanism
+        if name == "laplace":
+            mechanism = DiscreteLaplace(scale=round_up(l1 / (shares[table] * budget.epsilon)))
+        else:
+            mechanism = DiscreteGaussian(variance=round_up(l2_squared / (2 * shares[table] * rho)))
+        threshold = _threshold(mechanism, bounding, delta_threshold) if table == "pairs" else None
+        tables[table] = TableNoise(mechanism=mechanism, share=shares[table], threshold=threshold)
+    epsilons = [shares[table] * budget.epsilon for table in TABLES]
+    cost = Cost.of_gaussian(rho, delta_threshold) if name == "gaussian" else Cost.of_laplace(epsilons, delta_threshold)
+    return Calibration(name=name, bounding=bounding, tables=tables, cost=cost)
+
+
+def _threshold(mechanism: Mechanism, bounding: Bounding, delta: Fraction) -> int:
+    """The smallest integer at which one unit's own pairs show with probability at most delta."""
+    # proof: threshold.tail
+    bounds = bounding.bounds
+    if bounds is None:
+        raise InputError("A threshold needs bounds.", hint="Bounds(pairs=50)")
+    most = 1 if bounding.distinct == "units" else bounds.cap
+    full = bounds.levels * 2**bounding.g
+    allowed = math.log(delta.numerator) - math.log(delta.denominator) - _LOG_MARGIN
+    if bounding.valued or most == 1:
+        return _smallest_threshold(mechanism, most, full, allowed)
+    # proof: threshold.equal-weights
+    threshold = _smallest_threshold(mechanism, min(bounds.pairs, most), full, allowed)
+    for pairs in range(bounds.pairs + 1, most + 1):
+        weight = weight_of_equal_pairs(bounding, pairs)
+        if math.log(pairs) + mechanism.log_tail(threshold - weight) > allowed:
+            threshold = _smallest_threshold(mechanism, pairs, weight, allowed)
+    return threshold
+
+
+def _smallest_threshold(mechanism: Mechanism, pairs: int, weight: int, allowed: float) -> int:
+    def shows_too_often(above: int) -> bool:
+        return math.log(pairs) + mechanism.log_tail(above) > allowed
+
+    high = 1
+    while shows_too_often(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if shows_too_often(middle) else (low, middle)
+    return weight + high
+
+
+def round_up(value: Fraction) -> Fraction:
+    """Round up to 64 significant bits, which keeps the samplers' integers small.
+
+    >>> round_up(Fraction(1, 3)) >= Fraction(1, 3)
+    True
+    """
+    exponent = _SCALE_BITS - math.floor(math.log2(value))
+    factor = Fraction(2) ** exponent
+    return Fraction(math.ceil(value * factor)) / factor
+
+
+def _scale(mechanism: Mechanism) -> float:
+    return float(mechanism.scale) if isinstance(mechanism, DiscreteLaplace) else math.sqrt(mechanism.variance)

@@ -1,0 +1,206 @@
+"""From rows to bounded contributions: the SQL that limits what one unit can change.
+
+In: ``rows`` (unit, feature, label[, value]), keys not NULL. Out: ``bounded`` (feature, label, x), x a positive
+integer. A unit's contributions depend on that unit's rows and the salt alone, and meet the bound that
+`Bounding` declares. Nothing here runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from ddpmi.sql import Dialect, Step
+
+if TYPE_CHECKING:
+    from ddpmi.spec import Bounds
+
+Norm = Literal["l1", "l2"]
+Distinct = Literal[False, True, "units"]
+
+#: Doubles carry 53 bits and the weight takes four operations, so 2^-40 is more than their rounding.
+_MARGIN = 1 - 2.0**-40
+#: Rounded values above this are not exact in a double; only unclipped public data can come near.
+_LARGEST_LEVEL = 2**52
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounding:
+    """A bound with everything settled that the SQL needs."""
+
+    bounds: Bounds | None
+    """None means no bound at all: for data that is public already."""
+    norm: Norm = "l1"
+    """Which norm of a unit's contributions is bounded: l1 for Laplace, l2 for Gaussian noise."""
+    g: int = 0
+    """Weights are integers up to 2^g."""
+    distinct: Distinct = False
+    """True: rows are distinct per (unit, feature, label). "units": at most one row per unit."""
+    valued: bool = False
+    """Whether rows carry a value."""
+    step: Fraction = Fraction(1)
+    """The grid of values."""
+
+    @property
+    def uniform(self) -> int | None:
+        """The contribution of every pair, where all are the same and no unit needs a weight."""
+        if self.valued or (self.bounds is not None and self.distinct != "units"):
+            return None
+        return int(2**self.g)
+
+
+def steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """Return the steps from ``rows`` to ``bounded``."""
+    found = [_pairs(bounding, dialect)]
+    v = "v" if bounding.valued else "1"
+    if bounding.bounds is None or bounding.distinct == "units":
+        # A unit with one pair meets every bound at full weight, so no per-unit step runs.
+        x = str(2**bounding.g) if v == "1" else f"v * {2**bounding.g}"
+        found.append(Step(name="bounded", shape="(feature, label, x)", sql=f"SELECT feature, label, {x} AS x FROM pairs"))
+        return found
+    return [*found, *_units(bounding, bounding.bounds), *_crowded(bounding, bounding.bounds, dialect), _bounded(bounding, dialect, v)]
+
+
+def _pairs(bounding: Bounding, dialect: Dialect) -> Step:
+    """# pairs : (unit, feature, label[, v]), one row per unit and pair, v in 1..levels."""
+    shape = "(unit, feature, label, v)" if bounding.valued else "(unit, feature, label)"
+    keys = "unit, feature, label"
+    if not bounding.valued:
+        if bounding.distinct:
+            return Step(name="pairs", shape=shape, sql=f"SELECT {keys} FROM rows")
+        return Step(name="pairs", shape=shape, sql=f"SELECT DISTINCT {keys} FROM rows", freeze=bounding.bounds is not None)
+    q = _level(bounding, dialect)
+    if bounding.distinct:
+        sql = f"SELECT {keys}, q AS v\nFROM (SELECT {keys}, {q} AS q FROM rows) AS quantised\nWHERE q > 0"
+        return Step(name="pairs", shape=shape, sql=sql)
+    total = "SUM(q)" if bounding.bounds is None else f"CAST(LEAST(SUM(q), {bounding.bounds.levels}) AS BIGINT)"
+    sql = (
+        f"SELECT {keys}, {total} AS v\nFROM (SELECT {keys}, {q} AS q FROM rows) AS quantised\n"
+        f"GROUP BY {keys}\nHAVING SUM(q) > 0"
+    )
+    return Step(name="pairs", shape=shape, sql=sql, freeze=bounding.bounds is not None)
+
+
+def _level(bounding: Bounding, dialect: Dialect) -> str:
+    """The value on the grid, NULL for NULL and NaN; NaN is tested first because it compares above everything."""
+    # proof: bounding.quantise
+    clip = bounding.bounds.clip if bounding.bounds is not None else None
+    top = _LARGEST_LEVEL * bounding.step if clip is None else clip
+    value = f"CAST(value AS {dialect.double})"
+    clipped = f"LEAST(GREATEST({value}, {_double(0.0, dialect)}), {_double(float(top), dialect)})"
+    level = f"FLOOR({clipped} / {_double(float(bounding.step), dialect)} + {_double(0.5, dialect)})"
+    return f"CASE WHEN {value} <> CAST('NaN' AS {dialect.double}) THEN CAST({level} AS BIGINT) END"
+
+
+def _units(bounding: Bounding, bounds: Bounds) -> list[Step]:
+    sums = ", SUM(v) AS s, SUM(v * v) AS ss" if bounding.valued else ""
+    totals = ", SUM(s) AS s, SUM(ss) AS ss" if bounding.valued else ""
+    light = f"labels <= {bounds.labels} AND t <= {bounds.cap}"
+    return [
+        Step(
+            name="unit_labels",
+            shape=f"(unit, label, t{', s, ss' if sums else ''}), t pairs of the unit under the label",
+            sql=f"SELECT unit, label, COUNT(*) AS t{sums} FROM pairs GROUP BY unit, label",
+            freeze=True,
+        ),
+        Step(
+            name="units",
+            shape=f"(unit, labels, t{', s, ss' if sums else ''}, light)",
+            sql=(
+                f"SELECT *, {light} AS light\n"
+                f"FROM (SELECT unit, COUNT(*) AS labels, SUM(t) AS t{totals} FROM unit_labels GROUP BY unit) AS u"
+            ),
+            freeze=True,
+        ),
+    ]
+
+
+def _crowded(bounding: Bounding, bounds: Bounds, dialect: Dialect) -> list[Step]:
+    """Units beyond the label or pair cap keep what a keyed hash picks; all others never pay for hashing."""
+    # proof: bounding.caps
+    v = ", v" if bounding.valued else ""
+    label, feature = dialect.as_text("p.label"), dialect.as_text("p.feature")
+    by_label = f"{dialect.keyed_hash('label', 'p.unit', 'p.label')}, {label}"
+    by_pair = f"{dialect.keyed_hash('pair', 'p.unit', 'p.feature', 'p.label')}, {feature}, {label}"
+    return [
+        Step(
+            name="kept_labels",
+            shape="(unit, label), at most `labels` of each unit that is beyond a cap",
+            sql=(
+                f"SELECT unit, label\nFROM (SELECT p.unit, p.label, ROW_NUMBER() OVER (PARTITION BY p.unit ORDER BY {by_label}) AS n\n"
+                f"      FROM unit_labels AS p JOIN units AS u ON p.unit = u.unit WHERE NOT u.light) AS ordered\nWHERE n <= {bounds.labels}"
+            ),
+            freeze=True,
+        ),
+        Step(
+            name="kept_pairs",
+            shape=f"(unit, feature, label{v}), at most `cap` of each such unit",
+            sql=(
+                f"SELECT unit, feature, label{v}\nFROM (SELECT p.*, ROW_NUMBER() OVER (PARTITION BY p.unit ORDER BY {by_pair}) AS n\n"
+                f"      FROM pairs AS p JOIN kept_labels AS k ON p.unit = k.unit AND p.label = k.label) AS ordered\nWHERE n <= {bounds.cap}"
+            ),
+            freeze=True,
+        ),
+    ]
+
+
+def _bounded(bounding: Bounding, dialect: Dialect, v: str) -> Step:
+    """# bounded : (feature, label, x), x = v times the unit's weight."""
+    weight = _weight(bounding, dialect)
+    sums = "COUNT(*) AS t, SUM(v) AS s, SUM(v * v) AS ss" if bounding.valued else "COUNT(*) AS t"
+    x = "w" if v == "1" else "v * w"
+    sql = (
+        f"SELECT feature, label, {x} AS x\n"
+        f"FROM pairs JOIN (SELECT unit, {weight} AS w FROM units WHERE light) AS a ON pairs.unit = a.unit\n"
+        f"UNION ALL\n"
+        f"SELECT feature, label, {x} AS x\n"
+        f"FROM kept_pairs JOIN (SELECT unit, {weight} AS w FROM (SELECT unit, {sums} FROM kept_pairs GROUP BY unit) AS k) AS b\n"
+        f"ON kept_pairs.unit = b.unit"
+    )
+    return Step(name="bounded", shape="(feature, label, x)", sql=sql)
+
+
+def _weight(bounding: Bounding, dialect: Dialect) -> str:
+    """The largest integer weight that the bound certainly admits, at most 2^g."""
+    # proof: bounding.weight
+    bounds = bounding.bounds
+    if bounds is None or bounds.strategy == "sample":
+        return "1"
+    s, ss = ("s", "ss") if bounding.valued else ("t", "t")
+    k, levels, full = bounds.pairs, bounds.levels, 2**bounding.g
+    if bounding.norm == "l1":
+        light = f"{s} <= {k * levels}"
+        most = f"{_double(float(k * levels * full), dialect)} / {s}"
+    else:
+        light = f"{ss} <= {k * levels**2} AND {s} <= {2 * k * levels}"
+        root = f"SQRT({_double(float(k * levels**2 * full**2), dialect)} / {ss})"
+        most = f"LEAST({root}, {_double(float(2 * k * levels * full), dialect)} / {s})"
+    return f"CASE WHEN {light} THEN {full} ELSE CAST(FLOOR({most} * {_double(_MARGIN, dialect)}) AS BIGINT) END"
+
+
+def _double(number: float, dialect: Dialect) -> str:
+    """Write a double so that every engine reads the same bits."""
+    return f"CAST({number:.17e} AS {dialect.double})"
+
+
+def weight_of_equal_pairs(bounding: Bounding, pairs: int) -> int:
+    """Return the weight of a unit with that many pairs of equal full value, at least what the SQL gives.
+
+    Only exact integers: the SQL may take one less, never more.
+    """
+    bounds = bounding.bounds
+    if bounds is None or bounds.strategy == "sample":
+        return 1
+    full, k = int(2**bounding.g), bounds.pairs
+    if pairs <= k:
+        return full
+    if bounding.norm == "l1":
+        return k * full // pairs
+    return min(_isqrt_ratio(k * full * full, pairs), 2 * k * full // pairs)
+
+
+def _isqrt_ratio(numerator: int, denominator: int) -> int:
+    from math import isqrt
+
+    return isqrt(numerator // denominator)

@@ -1,0 +1,111 @@
+"""What a release says about itself: promise, parameters and noise, and never a row, a path or an exact count."""
+
+from __future__ import annotations
+
+import math
+import platform
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from ddpmi.noise import DiscreteLaplace
+from ddpmi.releases import NOT_PRIVATE, RELEASE_FORMAT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    from ddpmi.calibration import TableNoise
+    from ddpmi.plan import Plan
+
+NEIGHBOURS = "add or remove one unit"
+
+
+def private_receipt(plan: Plan, *, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], ledger: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the receipt of a private release."""
+    gaussian = plan.mechanism_name == "gaussian"
+    return {
+        **_common(release_id, dataset, engine),
+        "private": True,
+        "notice": None,
+        "guarantee": {
+            **plan.budget.to_dict(),
+            "rho": float(plan.cost.rho) if gaussian else None,
+            "unit": unit,
+            "neighbours": NEIGHBOURS,
+        },
+        "plan": plan.to_dict(),
+        "plan_digest": plan.digest,
+        "tables": {name: _noise(noise, plan.grid) for name, noise in plan.calibration.tables.items()},
+        "grid": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
+        "relies_on": plan.relies_on,
+        "ledger": dict(ledger),
+    }
+
+
+def exact_receipt(*, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], grid: tuple[Fraction, int]) -> dict[str, Any]:
+    """Write the receipt of exact sums, which promise nothing."""
+    step, g = grid
+    bare = {"mechanism": "none", "scale": 0.0, "sd_user": 0.0, "threshold": None}
+    return {
+        **_common(release_id, dataset, engine),
+        "private": False,
+        "notice": NOT_PRIVATE,
+        "guarantee": {"epsilon": None, "delta": None, "rho": None, "unit": unit, "neighbours": NEIGHBOURS},
+        "plan": None,
+        "plan_digest": None,
+        "tables": {name: dict(bare) for name in ("pairs", "features", "labels", "total")},
+        "grid": {"step": float(step), "g": g},
+        "relies_on": [],
+        "ledger": None,
+    }
+
+
+def _common(release_id: str, dataset: str, engine: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "format": RELEASE_FORMAT,
+        "release_id": release_id,
+        "dataset": dataset,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "engine": engine["name"],
+        "versions": {"ddpmi": metadata.version("ddpmi"), "python": platform.python_version(), engine["name"]: engine["version"]},
+    }
+
+
+def _noise(noise: TableNoise, grid: Fraction) -> dict[str, Any]:
+    mechanism = noise.mechanism
+    laplace = isinstance(mechanism, DiscreteLaplace)
+    return {
+        "mechanism": "discrete_laplace" if laplace else "discrete_gaussian",
+        "scale": float(mechanism.scale) if laplace else math.sqrt(mechanism.variance),
+        "sd_user": mechanism.sd * float(grid),
+        "threshold": noise.threshold,
+    }
+
+
+def describe(receipt: Mapping[str, Any]) -> str:
+    """Put a receipt into words for people."""
+    promise = receipt["guarantee"]
+    lines = [f"Release {receipt['release_id']} of dataset {receipt['dataset']!r}, made {receipt['created']} with ddpmi {receipt['versions']['ddpmi']} on {receipt['engine']}"]
+    if not receipt["private"]:
+        lines += ["", f"{receipt['notice']}: these sums carry no guarantee. Use them for public data and evaluation only."]
+    else:
+        lines += ["", "Promise", f"  epsilon={promise['epsilon']:g}, delta={promise['delta']:g} for every unit (column {promise['unit']!r}): {promise['neighbours']}"]
+        if promise["rho"] is not None:
+            lines.append(f"  from rho={promise['rho']:g} (zero-concentrated)")
+    lines += ["", "Noise", f"  {'table':<10}{'mechanism':<20}{'scale':>14}{'sd':>14}{'threshold':>12}"]
+    for name, noise in receipt["tables"].items():
+        shown = "-" if noise["threshold"] is None else noise["threshold"]
+        lines.append(f"  {name:<10}{noise['mechanism']:<20}{noise['scale']:>14.6g}{noise['sd_user']:>14.6g}{shown:>12}")
+    lines.append(f"  scale and threshold in grid steps of {receipt['grid']['step']:g}/2^{receipt['grid']['g']}, sd in the user's units")
+    if receipt["relies_on"]:
+        lines += ["", "Relies on", *(f"  {text}" for text in receipt["relies_on"])]
+    if receipt["ledger"]:
+        spent, left = receipt["ledger"]["spent"], receipt["ledger"]["left"]
+        lines += [
+            "",
+            f"Ledger entry {receipt['ledger']['entry']}",
+            f"  spent then: epsilon={spent['epsilon']:g}, delta={spent['delta']:g}",
+            f"  left then:  epsilon={left['epsilon']:g}, delta={left['delta']:g}",
+        ]
+    return "\n".join(lines) + "\n"

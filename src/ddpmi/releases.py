@@ -1,0 +1,157 @@
+"""A release: noisy tables and the receipt that says how they were made. Right of the border, free to use.
+
+On disk it is a folder with ``pairs``, ``features``, ``labels`` and ``total`` in Parquet and ``receipt.json``, which is
+written last: a folder without it is not a release.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddpmi.errors import ReleaseError
+from ddpmi.plan import Plan
+from ddpmi.tables import KEYS, Tables
+from ddpmi.tables_arrow import open_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+RELEASE_FORMAT = 1
+NOT_PRIVATE = "NOT PRIVATE"
+_ROW_GROUP = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Released tables with their receipt. Reading them again costs nothing."""
+
+    receipt: Mapping[str, Any]
+    """How the tables were made and what was promised; plain values."""
+    tables: Tables = field(repr=False)
+    """The released tables."""
+
+    def __repr__(self) -> str:
+        stamp = "" if self.private else f"{NOT_PRIVATE}, "
+        return f"Release({stamp}id={self.release_id!r}, dataset={self.receipt['dataset']!r}, pairs={self.pairs.num_rows})"
+
+    @property
+    def release_id(self) -> str:
+        """The id under which the ledger knows this release."""
+        return str(self.receipt["release_id"])
+
+    @property
+    def private(self) -> bool:
+        """Whether the tables carry noise from the cryptographic source that was paid for."""
+        return bool(self.receipt["private"])
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan; None for exact sums."""
+        plan = self.receipt["plan"]
+        return None if plan is None else Plan.from_dict(plan)
+
+    @property
+    def pairs(self) -> pa.Table:
+        """feature, label, sum."""
+        return self.tables.scan("pairs")
+
+    @property
+    def features(self) -> pa.Table:
+        """feature, sum."""
+        return self.tables.scan("features")
+
+    @property
+    def labels(self) -> pa.Table:
+        """label, sum."""
+        return self.tables.scan("labels")
+
+    @property
+    def total(self) -> int:
+        """The released sum of everything."""
+        return int(self.tables.scan("total").column("sum")[0].as_py())
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the release as a folder.
+
+        Raises:
+            ReleaseError: The path exists, or its parent does not.
+        """
+        target = Path(path)
+        check_target(target)
+        # A sibling folder under a name of chance: the rename is atomic, and a crash leaves nothing that reads as a release.
+        partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
+        try:
+            partial.mkdir()
+            for name in KEYS:
+                _write_table(self.tables.scan(name), partial / name)
+            _write_receipt(self.receipt, partial)
+            partial.rename(target)
+        except OSError as error:
+            raise ReleaseError(f"The release could not be written to {target} ({error.strerror}).", hint="check room and permissions") from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Release:
+        """Open a release folder.
+
+        Raises:
+            ReleaseError: There is none, it is incomplete, or a newer version wrote it.
+        """
+        folder = Path(path)
+        file = folder / "receipt.json"
+        if not file.is_file():
+            raise ReleaseError(
+                f"{folder} is not a release: it has no receipt.json.",
+                hint="ddpmi release DATA --ledger FILE -o DIR writes one",
+            )
+        try:
+            receipt = json.loads(file.read_text("utf-8"))
+            known = receipt["format"] == RELEASE_FORMAT
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReleaseError(f"The receipt of {folder} cannot be read.", hint="the file is damaged; use a copy") from error
+        if not known:
+            raise ReleaseError(f"{folder} has format {receipt['format']!r}, this version reads {RELEASE_FORMAT}.", hint="pip install --upgrade ddpmi")
+        return cls(receipt=receipt, tables=open_folder(folder))
+
+
+def check_target(target: Path) -> None:
+    """Refuse a folder that exists or cannot be made, before anything is spent."""
+    if target.exists() or target.is_symlink():
+        raise ReleaseError(f"{target} exists already; a release never overwrites.", hint="choose another name, or remove it first")
+    if not target.parent.is_dir():
+        raise ReleaseError(f"The folder {target.parent} does not exist.", hint=f"mkdir -p {target.parent}")
+    if not os.access(target.parent, os.W_OK):
+        raise ReleaseError(f"The folder {target.parent} cannot be written to.", hint="choose another place")
+
+
+def _write_table(table: pa.Table, folder: Path) -> None:
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    file = folder / "part-0.parquet"
+    # Fixed row groups and no creator's pandas metadata: the layout depends on the released rows alone.
+    pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP, use_dictionary=["label"] if "label" in table.column_names else False)
+    _sync(file)
+
+
+def _write_receipt(receipt: Mapping[str, Any], folder: Path) -> None:
+    unfinished = folder / ".receipt.json"
+    unfinished.write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    _sync(unfinished)
+    unfinished.rename(folder / "receipt.json")
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as handle:
+        os.fsync(handle.fileno())
+

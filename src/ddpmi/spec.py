@@ -1,0 +1,191 @@
+"""What the caller declares: which columns hold what, and how much one unit may change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+from ddpmi.budget import exact_decimal
+from ddpmi.errors import InputError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Strategy = Literal["scale", "sample"]
+
+#: Names recognised without a flag: ours first, then the paper's.
+KNOWN_NAMES = {
+    "unit": ("unit", "id"),
+    "feature": ("feature",),
+    "label": ("label", "partition"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The four roles and the source's column for each.
+
+    >>> Columns(unit="user_id", feature="site", label="country")
+    Columns(unit='user_id', feature='site', label='country', value=None)
+    """
+
+    unit: str
+    """The one whose privacy is protected."""
+    feature: str
+    """What is ranked."""
+    label: str
+    """The group."""
+    value: str | None = None
+    """A number per row; without it every (unit, feature, label) counts 1."""
+
+    def __post_init__(self) -> None:
+        keys = (self.unit, self.feature, self.label)
+        if len(set(keys)) < len(keys):
+            raise SchemaError(
+                f"unit, feature and label must be three columns, got {', '.join(map(repr, keys))}.",
+                hint="name one column for each: observe(data, unit='user_id', feature='site', label='country')",
+            )
+
+    def named(self) -> dict[str, str]:
+        """Return role -> column of the roles in use."""
+        roles = {"unit": self.unit, "feature": self.feature, "label": self.label, "value": self.value}
+        return {role: name for role, name in roles.items() if name is not None}
+
+
+def find_columns(given: Mapping[str, str | None], available: Iterable[str]) -> Columns:
+    """Complete the given roles by name and check that each column exists.
+
+    Args:
+        given: role -> column name, or None to recognise it.
+        available: The source's column names.
+
+    Raises:
+        SchemaError: A column is missing, or a role was neither given nor recognised.
+
+    >>> find_columns({"unit": None, "feature": None, "label": "country"}, ["id", "feature", "country"])
+    Columns(unit='id', feature='feature', label='country', value=None)
+    """
+    names = list(available)
+    chosen = {role: given.get(role) or _recognise(role, names) for role in KNOWN_NAMES}
+    chosen["value"] = given.get("value")
+    missing = [name for name in chosen.values() if name is not None and name not in names]
+    if missing:
+        raise SchemaError(
+            f"The data has no column {missing[0]!r}; it has {_listing(names)}.",
+            hint="column names are case-sensitive; pass them as unit=, feature=, label=, value=",
+        )
+    return Columns(**chosen)  # type: ignore[arg-type]  # value alone may be None
+
+
+def _recognise(role: str, names: list[str]) -> str:
+    for known in KNOWN_NAMES[role]:
+        if known in names:
+            return known
+    raise SchemaError(
+        f"No column was named for the {role}, and none of {_listing(names)} is called "
+        f"{' or '.join(map(repr, KNOWN_NAMES[role]))}.",
+        hint=f"say which column holds it: {role}='...' in Python, --{role} NAME on the command line",
+    )
+
+
+def _listing(names: list[str], most: int = 20) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How much one unit may change. Declared, never computed from the data.
+
+    >>> Bounds(pairs=50).cap
+    500
+    >>> Bounds(pairs=30, clip=100, step="0.5").levels
+    200
+    """
+
+    pairs: int
+    """K: a unit with up to K (feature, label) pairs counts in full."""
+    clip: Fraction | None = None
+    """C: the largest value of one pair, in the value's own units; None where there is no value column."""
+    step: Fraction = Fraction(1)
+    """The grid on which values are counted; clip is a multiple of it."""
+    labels: int = 1
+    """m: how many labels one unit may appear in."""
+    cap: int = 0
+    """Hard limit of pairs per unit; 0 means the default, 10 K (K itself under "sample")."""
+    strategy: Strategy = "scale"
+    """"scale" keeps all pairs of a heavy unit at a lower weight; "sample" keeps K of them, the paper's way."""
+
+    def __post_init__(self) -> None:
+        for name in ("pairs", "labels"):
+            _check_count(name, getattr(self, name))
+        if self.strategy not in ("scale", "sample"):
+            raise InputError(
+                f"strategy must be 'scale' or 'sample', got strategy={self.strategy!r}.",
+                hint="'scale' is the default; 'sample' is the paper's reservoir sampling",
+            )
+        self._settle_cap()
+        self._settle_grid()
+
+    def _settle_cap(self) -> None:
+        default = self.pairs if self.strategy == "sample" else 10 * self.pairs
+        if self.cap == 0 and not isinstance(self.cap, bool):
+            object.__setattr__(self, "cap", default)
+        _check_count("cap", self.cap)
+        if self.strategy == "sample" and self.cap != self.pairs:
+            raise InputError(
+                f"strategy='sample' keeps exactly pairs={self.pairs}, got cap={self.cap}.",
+                hint="leave cap out, or use strategy='scale'",
+            )
+        if self.cap < self.pairs:
+            raise InputError(f"cap must be at least pairs={self.pairs}, got cap={self.cap}.", hint=f"cap={default}")
+
+    def _settle_grid(self) -> None:
+        object.__setattr__(self, "step", exact_decimal(self.step, "step"))
+        if self.step <= 0:
+            raise InputError(f"step must be positive, got step={float(self.step):g}.", hint="step=1")
+        if self.clip is None:
+            if self.step != 1:
+                raise InputError(
+                    f"step={float(self.step):g} needs a value column and its clip.",
+                    hint="Bounds(pairs=50, clip=100, step=1)",
+                )
+            return
+        object.__setattr__(self, "clip", exact_decimal(self.clip, "clip"))
+        if self.clip <= 0 or (self.clip / self.step).denominator != 1:
+            raise InputError(
+                f"clip must be a positive multiple of step={float(self.step):g}, got clip={float(self.clip):g}.",
+                hint="for values below 1 choose a finer grid, for example clip=1, step='0.01'",
+            )
+
+    @property
+    def levels(self) -> int:
+        """Cq = clip / step: the largest count of one pair on the grid."""
+        return 1 if self.clip is None else int(self.clip / self.step)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` restores exactly."""
+        return {
+            "pairs": self.pairs,
+            "clip": None if self.clip is None else str(self.clip),
+            "step": str(self.step),
+            "labels": self.labels,
+            "cap": self.cap,
+            "strategy": self.strategy,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Bounds:
+        """Restore what `to_dict` returned."""
+        clip = values["clip"]
+        rest = {name: values[name] for name in ("pairs", "labels", "cap", "strategy")}
+        return cls(clip=None if clip is None else Fraction(clip), step=Fraction(values["step"]), **rest)
+
+
+def _check_count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(
+            f"{name} must be a whole number of at least 1, got {name}={value!r}.",
+            hint="Bounds(pairs=50, labels=1)",
+        )
