@@ -1,1 +1,74 @@
-"""Rank what sets each group apart, computed only from differentially private sums."""
+"""Rank what sets each group apart, computed only from differentially private sums.
+
+Verbs: `observe`, `release` (the only one that spends budget), `rank`, `report`; `exact` for public data.
+Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
+Every name is imported on first use, so that ``import ddpmi`` loads no engine.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ddpmi.budget import Budget
+    from ddpmi.curator import exact, release, release_many
+    from ddpmi.errors import BudgetExceeded, DdpmiError, EngineError, InputError, LedgerError, ReleaseError, SchemaError
+    from ddpmi.ledger import Ledger
+    from ddpmi.observations import Observations, observe
+    from ddpmi.plan import Plan
+    from ddpmi.rankings import Ranking, rank
+    from ddpmi.releases import Release
+    from ddpmi.reports import report
+    from ddpmi.spec import Bounds
+
+__all__ = [
+    "Bounds",
+    "Budget",
+    "BudgetExceeded",
+    "DdpmiError",
+    "EngineError",
+    "InputError",
+    "Ledger",
+    "LedgerError",
+    "Observations",
+    "Plan",
+    "Ranking",
+    "Release",
+    "ReleaseError",
+    "SchemaError",
+    "exact",
+    "observe",
+    "rank",
+    "release",
+    "release_many",
+    "report",
+]
+
+_HOMES = {
+    "Bounds": "spec",
+    "Budget": "budget",
+    "Ledger": "ledger",
+    "Observations": "observations",
+    "Plan": "plan",
+    "Ranking": "rankings",
+    "Release": "releases",
+    "exact": "curator",
+    "observe": "observations",
+    "rank": "rankings",
+    "release": "curator",
+    "release_many": "curator",
+    "report": "reports",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'ddpmi' has no attribute {name!r}")
+    value = getattr(import_module(f"ddpmi.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

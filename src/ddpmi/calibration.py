@@ -64,7 +64,9 @@ class Calibration:
         return (self.tables["pairs"].threshold or 0) / self.unit_weight
 
 
-def calibrate(budget: Budget, bounds: Bounds, shares: Mapping[str, Fraction], *, name: MechanismName, distinct: Distinct) -> Calibration:
+def calibrate(
+    budget: Budget, bounds: Bounds, shares: Mapping[str, Fraction], *, name: MechanismName, distinct: Distinct
+) -> Calibration:
     """Settle weights, scales and thresholds of one mechanism.
 
     Raises:
@@ -75,6 +77,7 @@ def calibrate(budget: Budget, bounds: Bounds, shares: Mapping[str, Fraction], *,
             "delta must be positive, because which pairs occur is private: got delta=0.",
             hint="Budget(epsilon=1, delta=1e-7)",
         )
+    rho = rho_for(budget.epsilon, budget.delta / 2) if name == "gaussian" else None
     problem = ""
     for g in _weights(bounds):
         bounding = Bounding(
@@ -85,12 +88,12 @@ def calibrate(budget: Budget, bounds: Bounds, shares: Mapping[str, Fraction], *,
             valued=bounds.clip is not None,
             step=bounds.step,
         )
-        problem = _too_large(bounding)
+        widths = {
+            table: _width(moved, shares[table], budget.epsilon, rho) for table, moved in sensitivities(bounding).items()
+        }
+        problem = _too_large(bounding, widths)
         if not problem:
-            found = _with_noise(budget, bounding, shares, name)
-            if all(_scale(noise.mechanism) < _LARGEST_SCALE for noise in found.tables.values()):
-                return found
-            problem = "the noise would be wider than 2^55 grid steps"
+            return _with_noise(budget, bounding, shares, widths=widths, rho=rho)
     raise InputError(
         f"These bounds do not fit 64-bit arithmetic: {problem}.",
         hint="raise step or lower clip, pairs or cap; epsilon may also be too small",
@@ -111,7 +114,7 @@ def _weights(bounds: Bounds) -> range:
     return range(_FINEST_WEIGHT, least - 1, -1)
 
 
-def _too_large(bounding: Bounding) -> str:
+def _too_large(bounding: Bounding, widths: Mapping[str, Fraction]) -> str:
     # proof: bounding.integers
     bounds = bounding.bounds
     if bounds is None:
@@ -120,15 +123,28 @@ def _too_large(bounding: Bounding) -> str:
         return f"cap * (clip/step)^2 = {bounds.cap * bounds.levels**2} is not below 2^53"
     if 2 * bounds.pairs * bounds.levels * 2**bounding.g >= _LARGEST_INTEGER:
         return "2 * pairs * (clip/step) is too large"
-    return ""
+    largest = _LARGEST_SCALE if bounding.norm == "l1" else _LARGEST_SCALE**2
+    return "the noise would be wider than 2^55 grid steps" if max(widths.values()) >= largest else ""
 
 
-def sensitivities(bounding: Bounding) -> dict[str, tuple[int, int]]:
-    """Return (L1, L2 squared) of each table for adding or removing one unit, in grid units.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sensitivity:
+    """How far adding or removing one unit moves a table, in grid units."""
+
+    linf: int
+    """Largest change of one cell."""
+    l1: int | None
+    """Sum of changes, where the l1 norm is bounded."""
+    l2_squared: int | None
+    """Sum of squared changes, where the l2 norm is bounded."""
+
+
+def sensitivities(bounding: Bounding) -> dict[str, Sensitivity]:
+    """Return the declared sensitivity of each table.
 
     >>> from ddpmi.spec import Bounds
     >>> sensitivities(Bounding(bounds=Bounds(pairs=4), g=8))["pairs"]
-    (1024, 262144)
+    Sensitivity(linf=256, l1=1024, l2_squared=None)
     """
     bounds = bounding.bounds
     if bounds is None:
@@ -136,36 +152,48 @@ def sensitivities(bounding: Bounding) -> dict[str, tuple[int, int]]:
     k, x = bounds.pairs, bounds.levels * 2**bounding.g
     most = 1 if bounding.distinct == "units" else bounds.cap
     labels = min(bounds.labels, most)
-    # proof: sensitivities.J
-    # proof: sensitivities.F
-    # proof: sensitivities.L
-    # proof: sensitivities.N
-    total = k * k if bounds.strategy == "sample" else min(4 * k * k, most * k)
-    l1 = k * x
+    scaled_l2 = bounding.norm == "l2" and bounds.strategy == "scale"
+    total = min(2 * k, most) if scaled_l2 else k
+    total_squared = min(4 * k * k, most * k) if scaled_l2 else k * k
+
+    def of(linf: int, l2_squared: int) -> Sensitivity:
+        by_l1 = bounding.norm == "l1"
+        return Sensitivity(linf=linf * x, l1=k * x if by_l1 else None, l2_squared=None if by_l1 else l2_squared * x * x)
+
     return {
-        "pairs": (l1, k * x * x),
-        "features": (l1, labels * k * x * x),
-        "labels": (l1, total * x * x),
-        "total": (l1, total * x * x),
+        "pairs": of(1, k),  # proof: sensitivities.J
+        "features": of(min(labels, total), labels * k),  # proof: sensitivities.F
+        "labels": of(total, total_squared),  # proof: sensitivities.L
+        "total": of(total, total_squared),  # proof: sensitivities.N
     }
 
 
-def _with_noise(budget: Budget, bounding: Bounding, shares: Mapping[str, Fraction], name: MechanismName) -> Calibration:
+def _width(moved: Sensitivity, share: Fraction, epsilon: Fraction, rho: Fraction | None) -> Fraction:
+    """The narrowest noise that the share pays for: b = L1/epsilon, or variance = L2^2/(2 rho)."""
+    if rho is None:
+        return round_up((moved.l1 or 0) / (share * epsilon))
+    return round_up((moved.l2_squared or 0) / (2 * share * rho))
+
+
+def _with_noise(
+    budget: Budget,
+    bounding: Bounding,
+    shares: Mapping[str, Fraction],
+    *,
+    widths: Mapping[str, Fraction],
+    rho: Fraction | None,
+) -> Calibration:
     # proof: threshold.known-keys
-    delta_threshold = budget.delta / 2
-    rho = rho_for(budget.epsilon, budget.delta / 2) if name == "gaussian" else Fraction(0)
+    delta = budget.delta / 2
     tables = {}
-    for table, (l1, l2_squared) in sensitivities(bounding).items():
-        mechanism: Mechanism
-        if name == "laplace":
-            mechanism = DiscreteLaplace(scale=round_up(l1 / (shares[table] * budget.epsilon)))
-        else:
-            mechanism = DiscreteGaussian(variance=round_up(l2_squared / (2 * shares[table] * rho)))
-        threshold = _threshold(mechanism, bounding, delta_threshold) if table == "pairs" else None
+    for table, width in widths.items():
+        mechanism = DiscreteLaplace(scale=width) if rho is None else DiscreteGaussian(variance=width)
+        threshold = _threshold(mechanism, bounding, delta) if table == "pairs" else None
         tables[table] = TableNoise(mechanism=mechanism, share=shares[table], threshold=threshold)
-    epsilons = [shares[table] * budget.epsilon for table in TABLES]
-    cost = Cost.of_gaussian(rho, delta_threshold) if name == "gaussian" else Cost.of_laplace(epsilons, delta_threshold)
-    return Calibration(name=name, bounding=bounding, tables=tables, cost=cost)
+    if rho is not None:
+        return Calibration(name="gaussian", bounding=bounding, tables=tables, cost=Cost.of_gaussian(rho, delta))
+    cost = Cost.of_laplace([shares[table] * budget.epsilon for table in TABLES], delta)
+    return Calibration(name="laplace", bounding=bounding, tables=tables, cost=cost)
 
 
 def _threshold(mechanism: Mechanism, bounding: Bounding, delta: Fraction) -> int:
@@ -181,7 +209,8 @@ def _threshold(mechanism: Mechanism, bounding: Bounding, delta: Fraction) -> int
         return _smallest_threshold(mechanism, most, full, allowed)
     # proof: threshold.equal-weights
     threshold = _smallest_threshold(mechanism, min(bounds.pairs, most), full, allowed)
-    for pairs in range(bounds.pairs + 1, most + 1):
+    # The largest unit is nearly always the worst: taken first, it spares the others their search.
+    for pairs in range(most, bounds.pairs, -1):
         weight = weight_of_equal_pairs(bounding, pairs)
         if math.log(pairs) + mechanism.log_tail(threshold - weight) > allowed:
             threshold = _smallest_threshold(mechanism, pairs, weight, allowed)
@@ -211,7 +240,3 @@ def round_up(value: Fraction) -> Fraction:
     exponent = _SCALE_BITS - math.floor(math.log2(value))
     factor = Fraction(2) ** exponent
     return Fraction(math.ceil(value * factor)) / factor
-
-
-def _scale(mechanism: Mechanism) -> float:
-    return float(mechanism.scale) if isinstance(mechanism, DiscreteLaplace) else math.sqrt(mechanism.variance)

@@ -57,9 +57,16 @@ def steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
     if bounding.bounds is None or bounding.distinct == "units":
         # A unit with one pair meets every bound at full weight, so no per-unit step runs.
         x = str(2**bounding.g) if v == "1" else f"v * {2**bounding.g}"
-        found.append(Step(name="bounded", shape="(feature, label, x)", sql=f"SELECT feature, label, {x} AS x FROM pairs"))
+        found.append(
+            Step(name="bounded", shape="(feature, label, x)", sql=f"SELECT feature, label, {x} AS x FROM pairs")
+        )
         return found
-    return [*found, *_units(bounding, bounding.bounds), *_crowded(bounding, bounding.bounds, dialect), _bounded(bounding, dialect, v)]
+    return [
+        *found,
+        *_units(bounding, bounding.bounds),
+        *_crowded(bounding, bounding.bounds, dialect),
+        _bounded(bounding, dialect, v),
+    ]
 
 
 def _pairs(bounding: Bounding, dialect: Dialect) -> Step:
@@ -69,7 +76,9 @@ def _pairs(bounding: Bounding, dialect: Dialect) -> Step:
     if not bounding.valued:
         if bounding.distinct:
             return Step(name="pairs", shape=shape, sql=f"SELECT {keys} FROM rows")
-        return Step(name="pairs", shape=shape, sql=f"SELECT DISTINCT {keys} FROM rows", freeze=bounding.bounds is not None)
+        return Step(
+            name="pairs", shape=shape, sql=f"SELECT DISTINCT {keys} FROM rows", freeze=bounding.bounds is not None
+        )
     q = _level(bounding, dialect)
     if bounding.distinct:
         sql = f"SELECT {keys}, q AS v\nFROM (SELECT {keys}, {q} AS q FROM rows) AS quantised\nWHERE q > 0"

@@ -76,7 +76,12 @@ def release(  # noqa: PLR0913 - the interface of the border
 
 
 def release_many(
-    obs: Observations, plans: Sequence[Plan], *, ledger: Ledger, to: Sequence[Target] | None = None, progress: Progress | None = None
+    obs: Observations,
+    plans: Sequence[Plan],
+    *,
+    ledger: Ledger,
+    to: Sequence[Target] | None = None,
+    progress: Progress | None = None,
 ) -> list[Release]:
     """Release several plans with equal bounds from one pass over the data. The sum of their costs is charged first.
 
@@ -91,21 +96,28 @@ def release_many(
         InputError: The plans bound contributions differently.
     """
     if not plans:
-        raise InputError("release_many needs at least one plan.", hint="release_many(obs, [plan_a, plan_b], ledger=ledger)")
+        raise InputError(
+            "release_many needs at least one plan.", hint="release_many(obs, [plan_a, plan_b], ledger=ledger)"
+        )
     if len({plan.calibration.bounding for plan in plans}) > 1:
         raise InputError(
             "The plans bound contributions differently, so one pass cannot serve them all.",
             hint="give them equal bounds and the same mechanism, for example mechanism='gaussian'",
         )
     if to is not None and len(to) != len(plans):
-        raise InputError(f"to must name a folder for each of the {len(plans)} plans, got {len(to)}.", hint="to=['a.release', 'b.release']")
+        raise InputError(
+            f"to must name a folder for each of the {len(plans)} plans, got {len(to)}.",
+            hint="to=['a.release', 'b.release']",
+        )
     for plan in plans:
         _check_fit(obs, plan)
     targets = [None] * len(plans) if to is None else [Path(path) for path in to]
     return _charged(obs, plans, ledger, [_release_id(None) for _ in plans], targets, progress)
 
 
-def exact(obs: Observations, *, bounds: Bounds | None = None, to: Target | None = None, progress: Progress | None = None) -> Release:
+def exact(
+    obs: Observations, *, bounds: Bounds | None = None, to: Target | None = None, progress: Progress | None = None
+) -> Release:
     """Sum exactly, with no privacy: for public data and for evaluation. Stamped NOT PRIVATE everywhere.
 
     Args:
@@ -122,7 +134,11 @@ def exact(obs: Observations, *, bounds: Bounds | None = None, to: Target | None 
         tables = measure(engine, noises=None)
         told = {"name": obs.source.engine, "version": engine.version}
     receipt = exact_receipt(
-        release_id=_release_id(None), dataset=obs.dataset, unit=obs.columns.unit, engine=told, grid=(bounding.step, bounding.g)
+        release_id=_release_id(None),
+        dataset=obs.dataset,
+        unit=obs.columns.unit,
+        engine=told,
+        grid=(bounding.step, bounding.g),
     )
     return _published(Release(receipt=receipt, tables=tables), None if to is None else Path(to))
 
@@ -138,7 +154,12 @@ def _exact_bounding(obs: Observations, bounds: Bounds | None) -> contributions.B
 
 
 def _charged(
-    obs: Observations, plans: Sequence[Plan], ledger: Ledger, ids: Sequence[str], targets: Sequence[Path | None], progress: Progress | None
+    obs: Observations,
+    plans: Sequence[Plan],
+    ledger: Ledger,
+    ids: Sequence[str],
+    targets: Sequence[Path | None],
+    progress: Progress | None,
 ) -> list[Release]:
     """Charge durably, then read and publish; whatever happens after the charge, it stays spent."""
     for target in targets:
@@ -148,11 +169,15 @@ def _charged(
     entries = ledger.charge_many(charges)
     status = ledger.status(obs.dataset)
     try:
-        found = _drawn(obs, plans, entries, targets, progress, {"spent": status.spent.to_dict(), "left": status.left.to_dict()})
+        found = _drawn(
+            obs, plans, entries, targets, progress, {"spent": status.spent.to_dict(), "left": status.left.to_dict()}
+        )
     except BaseException as error:
         for release_id in ids:
             ledger.mark(release_id, "abandoned")
-        error.add_note(f"The ledger was charged before the data was read, and the charge stays (release id {', '.join(ids)}).")
+        error.add_note(
+            f"The ledger was charged before the data was read, and the charge stays (release id {', '.join(ids)})."
+        )
         raise
     for release_id in ids:
         ledger.mark(release_id, "released")
@@ -168,14 +193,21 @@ def _drawn(
     standing: Mapping[str, Any],
 ) -> list[Release]:
     releases = []
-    with summed(obs, plans[0].steps(obs.source.dialect), salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
+    with summed(
+        obs, plans[0].steps(obs.source.dialect), salt=secrets.token_hex(_SALT_BYTES), progress=progress
+    ) as engine:
         told = {"name": obs.source.engine, "version": engine.version}
         for plan, entry, target in zip(plans, entries, targets, strict=True):
             if progress is not None:
                 progress("draw noise", None)
             tables = measure(engine, noises=plan.calibration.tables)
             receipt = private_receipt(
-                plan, release_id=entry.release_id, dataset=obs.dataset, unit=obs.columns.unit, engine=told, ledger={"entry": entry.id, **standing}
+                plan,
+                release_id=entry.release_id,
+                dataset=obs.dataset,
+                unit=obs.columns.unit,
+                engine=told,
+                ledger={"entry": entry.id, **standing},
             )
             releases.append(_published(Release(receipt=receipt, tables=tables), target))
     return releases
@@ -188,7 +220,9 @@ def _published(found: Release, target: Path | None) -> Release:
 
 
 @contextmanager
-def summed(obs: Observations, steps: Sequence[Step], *, salt: str, progress: Progress | None = None) -> Iterator[Engine]:
+def summed(
+    obs: Observations, steps: Sequence[Step], *, salt: str, progress: Progress | None = None
+) -> Iterator[Engine]:
     """Run the steps, and give the engine in which ``joint`` holds the exact sums. Left of the border."""
     with obs.open() as engine:
         for step in [obs.rows(engine), *steps]:
@@ -290,7 +324,9 @@ def _check_value(obs: Observations, bounds: Bounds) -> None:
             hint="Bounds(pairs=50, clip=100), or --clip 100",
         )
     if obs.columns.value is None and bounds.clip is not None:
-        raise InputError("clip was given, but no value column is named.", hint="observe(..., value='minutes'), or leave clip out")
+        raise InputError(
+            "clip was given, but no value column is named.", hint="observe(..., value='minutes'), or leave clip out"
+        )
 
 
 def _stored(entry: Entry, obs: Observations, plan: Plan, to: Target | None) -> Release:
@@ -301,8 +337,13 @@ def _stored(entry: Entry, obs: Observations, plan: Plan, to: Target | None) -> R
             hint="choose a new release_id for a new release",
         )
     if to is None:
-        raise ReleaseError(f"The release id {entry.release_id!r} was charged before and lived in memory only.", hint="choose a new release_id; it will be charged")
+        raise ReleaseError(
+            f"The release id {entry.release_id!r} was charged before and lived in memory only.",
+            hint="choose a new release_id; it will be charged",
+        )
     found = Release.load(to)
     if found.release_id != entry.release_id or found.receipt["plan_digest"] != plan.digest:
-        raise ReleaseError(f"{to} holds another release than {entry.release_id!r}.", hint="name the folder that it was written to")
+        raise ReleaseError(
+            f"{to} holds another release than {entry.release_id!r}.", hint="name the folder that it was written to"
+        )
     return found

@@ -25,7 +25,9 @@ def explain(plan: Plan, dialect: Dialect) -> str:
     ]
     if plan.relies_on:
         parts.append(("Relies on", "\n".join(plan.relies_on)))
-    parts.append((f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to", plan.sql(dialect)))
+    parts.append(
+        (f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to", plan.sql(dialect))
+    )
     return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts) + "\n"
 
 
@@ -53,13 +55,19 @@ def visible(plan: Plan) -> str:
 
 def _bounds(plan: Plan) -> str:
     bounds = plan.bounds
-    heavy = "keeps all of them at a lower weight" if bounds.strategy == "scale" else f"keeps {bounds.pairs} of them, picked by a keyed hash"
+    heavy = (
+        "keeps all of them at a lower weight"
+        if bounds.strategy == "scale"
+        else f"keeps {bounds.pairs} of them, picked by a keyed hash"
+    )
     lines = [
         f"A unit with up to pairs={bounds.pairs} pairs counts in full; a heavier one {heavy}; at most cap={bounds.cap} pairs are read.",
         f"A unit appears under at most labels={bounds.labels} label{'s' if bounds.labels > 1 else ''}.",
     ]
     if bounds.clip is not None:
-        lines.append(f"Values of one pair are summed, clipped to 0..{shortest(bounds.clip)} and counted in steps of {shortest(bounds.step)}.")
+        lines.append(
+            f"Values of one pair are summed, clipped to 0..{shortest(bounds.clip)} and counted in steps of {shortest(bounds.step)}."
+        )
     else:
         lines.append("Each (unit, feature, label) counts 1 however many rows it has.")
     if plan.distinct == "units":
@@ -77,8 +85,12 @@ def _noise(plan: Plan) -> str:
         mechanism = noise.mechanism
         scale = float(mechanism.scale) if isinstance(mechanism, DiscreteLaplace) else math.sqrt(mechanism.variance)
         shown = "-" if noise.threshold is None else f"{float(noise.threshold * plan.grid):.6g}"
-        lines.append(f"{name:<10}{shortest(noise.share):>8}{scale:>18.6g}{mechanism.sd * float(plan.grid):>16.6g}{shown:>14}")
-    lines.append(f"One count is {1 / plan.grid} grid steps; sd and threshold are in counts (units of the value column where there is one).")
+        lines.append(
+            f"{name:<10}{shortest(noise.share):>8}{scale:>18.6g}{mechanism.sd * float(plan.grid):>16.6g}{shown:>14}"
+        )
+    lines.append(
+        f"One count is {1 / plan.grid} grid steps; sd and threshold are in counts (units of the value column where there is one)."
+    )
     return "\n".join(lines)
 
 
@@ -86,7 +98,9 @@ def _cost(plan: Plan) -> str:
     cost = plan.cost
     if cost.epsilon is not None:
         return f"The ledger is charged epsilon={shortest(cost.epsilon)} (rho={float(cost.rho):.6g}), and delta={shortest(cost.delta)} for the threshold."
-    return f"The ledger is charged rho={float(cost.rho):.6g} (zCDP), and delta={shortest(cost.delta)} for the threshold."
+    return (
+        f"The ledger is charged rho={float(cost.rho):.6g} (zCDP), and delta={shortest(cost.delta)} for the threshold."
+    )
 
 
 def _indent(text: str) -> str:

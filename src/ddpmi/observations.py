@@ -107,7 +107,9 @@ def _source(data: Any, settings: Mapping[str, str]) -> Source:
     from ddpmi.engines import files, frames
     from ddpmi.engines.duckdb import DuckDBSource
 
-    if isinstance(data, str | PathLike) or (isinstance(data, list | tuple) and all(isinstance(item, str | PathLike) for item in data)):
+    if isinstance(data, str | PathLike) or (
+        isinstance(data, list | tuple) and all(isinstance(item, str | PathLike) for item in data)
+    ):
         return DuckDBSource(files=files.find_files(data), settings=settings)
     if frames.is_a(data, "duckdb", "DuckDBPyRelation"):
         # A table is rows; anything else is a query that may hide a LIMIT, a window or a join across units.
@@ -126,7 +128,9 @@ def _check_types(columns: Columns, schema: Mapping[str, tuple[Kind, str]]) -> No
         kind, type_ = schema[name]
         if role == "value":
             if kind not in _VALUE_KINDS:
-                raise SchemaError(f"The value column {name!r} must hold numbers, got type {type_}.", hint="cast it to a number first")
+                raise SchemaError(
+                    f"The value column {name!r} must hold numbers, got type {type_}.", hint="cast it to a number first"
+                )
         elif kind == "number":
             raise SchemaError(
                 f"The {role} column {name!r} has type {type_}; 1 and 1.0 would be two {role}s or one, by chance.",

@@ -67,7 +67,9 @@ class Plan:
                 hint="leave it out: 'auto' compares both",
             )
         if self.distinct not in (False, True, "units"):
-            raise InputError(f"distinct must be False, True or 'units', got distinct={self.distinct!r}.", hint="distinct=False")
+            raise InputError(
+                f"distinct must be False, True or 'units', got distinct={self.distinct!r}.", hint="distinct=False"
+            )
         if self.distinct == "units" and (self.bounds.pairs, self.bounds.labels) != (1, 1):
             raise InputError(
                 f"distinct='units' means one row per unit, got pairs={self.bounds.pairs}, labels={self.bounds.labels}.",
@@ -114,18 +116,9 @@ class Plan:
             found.append("The owner declares that each row depends on one unit's records and public tables alone.")
         return found
 
-    def steps(self, dialect: Dialect = DUCKDB, *, merged_keys: bool = False) -> list[Step]:
-        """Return the SQL from ``rows`` to the exact joint sums.
-
-        Args:
-            dialect: The engine's spelling.
-            merged_keys: The mapping to the four columns may merge keys, so declared distinctness does not carry over.
-        """
+    def steps(self, dialect: Dialect = DUCKDB) -> list[Step]:
+        """Return the SQL from ``rows`` to the exact joint sums."""
         bounding = self.calibration.bounding
-        if merged_keys and bounding.distinct:
-            bounding = contributions.Bounding(
-                bounds=bounding.bounds, norm=bounding.norm, g=bounding.g, valued=bounding.valued, step=bounding.step
-            )
         return [*contributions.steps(bounding, dialect), aggregates.joint(bounding, dialect)]
 
     def explain(self, dialect: Dialect = DUCKDB) -> str:
@@ -167,7 +160,9 @@ class Plan:
             bounds = Bounds.from_dict(values["bounds"])
             rest = {name: values[name] for name in ("mechanism", "shares", "distinct", "row_local")}
         except KeyError as error:
-            raise InputError(f"The plan lacks {error}.", hint="Plan.from_dict takes what Plan.to_dict returned") from error
+            raise InputError(
+                f"The plan lacks {error}.", hint="Plan.from_dict takes what Plan.to_dict returned"
+            ) from error
         return cls(budget=budget, bounds=bounds, **rest)
 
     @property

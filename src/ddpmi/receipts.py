@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 NEIGHBOURS = "add or remove one unit"
 
 
-def private_receipt(plan: Plan, *, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], ledger: Mapping[str, Any]) -> dict[str, Any]:
+def private_receipt(
+    plan: Plan, *, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], ledger: Mapping[str, Any]
+) -> dict[str, Any]:
     """Write the receipt of a private release."""
     gaussian = plan.mechanism_name == "gaussian"
     return {
@@ -43,7 +45,9 @@ def private_receipt(plan: Plan, *, release_id: str, dataset: str, unit: str, eng
     }
 
 
-def exact_receipt(*, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], grid: tuple[Fraction, int]) -> dict[str, Any]:
+def exact_receipt(
+    *, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], grid: tuple[Fraction, int]
+) -> dict[str, Any]:
     """Write the receipt of exact sums, which promise nothing."""
     step, g = grid
     bare = {"mechanism": "none", "scale": 0.0, "sd_user": 0.0, "threshold": None}
@@ -68,7 +72,11 @@ def _common(release_id: str, dataset: str, engine: Mapping[str, str]) -> dict[st
         "dataset": dataset,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "engine": engine["name"],
-        "versions": {"ddpmi": metadata.version("ddpmi"), "python": platform.python_version(), engine["name"]: engine["version"]},
+        "versions": {
+            "ddpmi": metadata.version("ddpmi"),
+            "python": platform.python_version(),
+            engine["name"]: engine["version"],
+        },
     }
 
 
@@ -86,18 +94,29 @@ def _noise(noise: TableNoise, grid: Fraction) -> dict[str, Any]:
 def describe(receipt: Mapping[str, Any]) -> str:
     """Put a receipt into words for people."""
     promise = receipt["guarantee"]
-    lines = [f"Release {receipt['release_id']} of dataset {receipt['dataset']!r}, made {receipt['created']} with ddpmi {receipt['versions']['ddpmi']} on {receipt['engine']}"]
+    lines = [
+        f"Release {receipt['release_id']} of dataset {receipt['dataset']!r}, made {receipt['created']} with ddpmi {receipt['versions']['ddpmi']} on {receipt['engine']}"
+    ]
     if not receipt["private"]:
-        lines += ["", f"{receipt['notice']}: these sums carry no guarantee. Use them for public data and evaluation only."]
+        lines += [
+            "",
+            f"{receipt['notice']}: these sums carry no guarantee. Use them for public data and evaluation only.",
+        ]
     else:
-        lines += ["", "Promise", f"  epsilon={promise['epsilon']:g}, delta={promise['delta']:g} for every unit (column {promise['unit']!r}): {promise['neighbours']}"]
+        lines += [
+            "",
+            "Promise",
+            f"  epsilon={promise['epsilon']:g}, delta={promise['delta']:g} for every unit (column {promise['unit']!r}): {promise['neighbours']}",
+        ]
         if promise["rho"] is not None:
             lines.append(f"  from rho={promise['rho']:g} (zero-concentrated)")
     lines += ["", "Noise", f"  {'table':<10}{'mechanism':<20}{'scale':>14}{'sd':>14}{'threshold':>12}"]
     for name, noise in receipt["tables"].items():
         shown = "-" if noise["threshold"] is None else noise["threshold"]
         lines.append(f"  {name:<10}{noise['mechanism']:<20}{noise['scale']:>14.6g}{noise['sd_user']:>14.6g}{shown:>12}")
-    lines.append(f"  scale and threshold in grid steps of {receipt['grid']['step']:g}/2^{receipt['grid']['g']}, sd in the user's units")
+    lines.append(
+        f"  scale and threshold in grid steps of {receipt['grid']['step']:g}/2^{receipt['grid']['g']}, sd in the user's units"
+    )
     if receipt["relies_on"]:
         lines += ["", "Relies on", *(f"  {text}" for text in receipt["relies_on"])]
     if receipt["ledger"]:

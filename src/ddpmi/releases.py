@@ -40,7 +40,9 @@ class Release:
 
     def __repr__(self) -> str:
         stamp = "" if self.private else f"{NOT_PRIVATE}, "
-        return f"Release({stamp}id={self.release_id!r}, dataset={self.receipt['dataset']!r}, pairs={self.pairs.num_rows})"
+        return (
+            f"Release({stamp}id={self.release_id!r}, dataset={self.receipt['dataset']!r}, pairs={self.pairs.num_rows})"
+        )
 
     @property
     def release_id(self) -> str:
@@ -95,7 +97,9 @@ class Release:
             _write_receipt(self.receipt, partial)
             partial.rename(target)
         except OSError as error:
-            raise ReleaseError(f"The release could not be written to {target} ({error.strerror}).", hint="check room and permissions") from error
+            raise ReleaseError(
+                f"The release could not be written to {target} ({error.strerror}).", hint="check room and permissions"
+            ) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         return target
@@ -118,16 +122,23 @@ class Release:
             receipt = json.loads(file.read_text("utf-8"))
             known = receipt["format"] == RELEASE_FORMAT
         except (ValueError, KeyError, TypeError) as error:
-            raise ReleaseError(f"The receipt of {folder} cannot be read.", hint="the file is damaged; use a copy") from error
+            raise ReleaseError(
+                f"The receipt of {folder} cannot be read.", hint="the file is damaged; use a copy"
+            ) from error
         if not known:
-            raise ReleaseError(f"{folder} has format {receipt['format']!r}, this version reads {RELEASE_FORMAT}.", hint="pip install --upgrade ddpmi")
+            raise ReleaseError(
+                f"{folder} has format {receipt['format']!r}, this version reads {RELEASE_FORMAT}.",
+                hint="pip install --upgrade ddpmi",
+            )
         return cls(receipt=receipt, tables=open_folder(folder))
 
 
 def check_target(target: Path) -> None:
     """Refuse a folder that exists or cannot be made, before anything is spent."""
     if target.exists() or target.is_symlink():
-        raise ReleaseError(f"{target} exists already; a release never overwrites.", hint="choose another name, or remove it first")
+        raise ReleaseError(
+            f"{target} exists already; a release never overwrites.", hint="choose another name, or remove it first"
+        )
     if not target.parent.is_dir():
         raise ReleaseError(f"The folder {target.parent} does not exist.", hint=f"mkdir -p {target.parent}")
     if not os.access(target.parent, os.W_OK):
@@ -140,7 +151,13 @@ def _write_table(table: pa.Table, folder: Path) -> None:
     folder.mkdir()
     file = folder / "part-0.parquet"
     # Fixed row groups and no creator's pandas metadata: the layout depends on the released rows alone.
-    pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP, use_dictionary=["label"] if "label" in table.column_names else False)
+    pq.write_table(
+        table,
+        file,
+        compression="zstd",
+        row_group_size=_ROW_GROUP,
+        use_dictionary=["label"] if "label" in table.column_names else False,
+    )
     _sync(file)
 
 
@@ -154,4 +171,3 @@ def _write_receipt(receipt: Mapping[str, Any], folder: Path) -> None:
 def _sync(file: Path) -> None:
     with file.open("rb") as handle:
         os.fsync(handle.fileno())
-

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Strategy = Literal["scale", "sample"]
 
+#: Clip and step are divided as doubles; this far from both ends of their range the quotient is right.
+_SMALLEST_STEP, _LARGEST_CLIP = Fraction(1, 10**30), Fraction(10**30)
+
 #: Names recognised without a flag: ours first, then the paper's.
 KNOWN_NAMES = {
     "unit": ("unit", "id"),
@@ -143,8 +146,9 @@ class Bounds:
 
     def _settle_grid(self) -> None:
         object.__setattr__(self, "step", exact_decimal(self.step, "step"))
-        if self.step <= 0:
-            raise InputError(f"step must be positive, got step={float(self.step):g}.", hint="step=1")
+        # proof: bounding.quantise
+        if not _SMALLEST_STEP <= self.step <= _LARGEST_CLIP:
+            raise InputError(f"step must be between 1e-30 and 1e30, got step={_short(self.step)}.", hint="step=1")
         if self.clip is None:
             if self.step != 1:
                 raise InputError(
@@ -153,9 +157,9 @@ class Bounds:
                 )
             return
         object.__setattr__(self, "clip", exact_decimal(self.clip, "clip"))
-        if self.clip <= 0 or (self.clip / self.step).denominator != 1:
+        if not 0 < self.clip <= _LARGEST_CLIP or (self.clip / self.step).denominator != 1:
             raise InputError(
-                f"clip must be a positive multiple of step={float(self.step):g}, got clip={float(self.clip):g}.",
+                f"clip must be a positive multiple of step={_short(self.step)}, at most 1e30, got clip={_short(self.clip)}.",
                 hint="for values below 1 choose a finer grid, for example clip=1, step='0.01'",
             )
 
@@ -181,6 +185,13 @@ class Bounds:
         clip = values["clip"]
         rest = {name: values[name] for name in ("pairs", "labels", "cap", "strategy")}
         return cls(clip=None if clip is None else Fraction(clip), step=Fraction(values["step"]), **rest)
+
+
+def _short(number: Fraction) -> str:
+    try:
+        return f"{float(number):g}"
+    except OverflowError:
+        return "more than 1e308"
 
 
 def _check_count(name: str, value: object) -> None:

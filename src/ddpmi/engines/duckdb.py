@@ -85,7 +85,9 @@ class DuckDBEngine:
     def __enter__(self) -> DuckDBEngine:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._connection.close()
         shutil.rmtree(self._spill, ignore_errors=True)
 
@@ -167,7 +169,9 @@ def _spill_folder(settings: Mapping[str, str]) -> str:
     try:
         return tempfile.mkdtemp(prefix="ddpmi-", dir=settings.get("temp_directory"))  # mode 0700
     except OSError:
-        raise InputError("No folder for temporary files can be made.", hint="conf={'temp_directory': '/path/with/room'}") from None
+        raise InputError(
+            "No folder for temporary files can be made.", hint="conf={'temp_directory': '/path/with/room'}"
+        ) from None
 
 
 def _connect(spill: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
@@ -192,7 +196,9 @@ def _connect(spill: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnecti
         try:
             connection.execute(f"SET {name} = '{str(value).replace(chr(39), chr(39) * 2)}'")
         except duckdb.Error:
-            raise InputError(f"The embedded engine cannot set {name} to {value!r}.", hint="memory_limit='4GB', threads=2") from None
+            raise InputError(
+                f"The embedded engine cannot set {name} to {value!r}.", hint="memory_limit='4GB', threads=2"
+            ) from None
     connection.execute("SET lock_configuration = true")
     return connection
 

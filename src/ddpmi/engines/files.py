@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Format = Literal["parquet", "csv"]
-_FORMATS: dict[str, Format] = {".parquet": "parquet", ".parq": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
+_FORMATS: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".parq": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+}
 _GLOB = set("*?[")
 _HEADER_BYTES = 1 << 20
 
@@ -63,12 +69,16 @@ def find_files(data: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
     found = sorted({path for item in given for path in _expand(str(item))})
     formats = {_format(path) for path in found}
     if len(formats) > 1:
-        raise InputError("The files are of more than one format.", hint="name files of one format, for example 'data/*.parquet'")
+        raise InputError(
+            "The files are of more than one format.", hint="name files of one format, for example 'data/*.parquet'"
+        )
     if formats == {"parquet"}:
         return Files(paths=tuple(found), format="parquet")
     headers = {_header(path) for path in found}
     if len(headers) > 1:
-        raise InputError("The CSV files do not all have the same first line.", hint="write them with the same columns, or as Parquet")
+        raise InputError(
+            "The CSV files do not all have the same first line.", hint="write them with the same columns, or as Parquet"
+        )
     delimiter, names = headers.pop()
     return Files(paths=tuple(found), format="csv", delimiter=delimiter, header=names)
 
@@ -78,7 +88,9 @@ def _expand(item: str) -> list[str]:
     if path.is_dir():
         inside = [str(file) for file in path.rglob("*") if file.suffix.lower() in _FORMATS and _visible(file, path)]
         if not inside:
-            raise InputNotFound(f"The folder {item} holds no Parquet or CSV file.", hint="*.parquet, *.csv and *.tsv are read")
+            raise InputNotFound(
+                f"The folder {item} holds no Parquet or CSV file.", hint="*.parquet, *.csv and *.tsv are read"
+            )
         return inside
     if path.is_file():
         return [item]
@@ -96,7 +108,9 @@ def _visible(file: Path, folder: Path) -> bool:
 def _format(path: str) -> Format:
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMATS:
-        raise InputError(f"Files ending in {suffix or 'nothing'!r} are not read.", hint="Parquet (.parquet) and CSV (.csv, .tsv) are")
+        raise InputError(
+            f"Files ending in {suffix or 'nothing'!r} are not read.", hint="Parquet (.parquet) and CSV (.csv, .tsv) are"
+        )
     if Path(path).stat().st_size == 0:
         raise InputError(f"The file {path} is empty.", hint="a data file needs at least a header or a schema")
     return _FORMATS[suffix]

@@ -1,0 +1,364 @@
+"""The command line: arguments in, exit code out. What it does is done by the library.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from ddpmi import cli_ledger
+from ddpmi import cli_show as show
+from ddpmi import cli_steps as steps
+from ddpmi.cli_options import (
+    BoundOptions,
+    ColumnOptions,
+    PrivacyOptions,
+    ReadingOptions,
+    ReleaseOptions,
+    example,
+)
+from ddpmi.errors import DdpmiError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Data = Annotated[list[str], Parameter(metavar="DATA")]
+Folder = Annotated[Path, Parameter(name=["--output", "-o"], metavar="DIR")]
+Top = Annotated[int | None, Parameter(metavar="N")]
+
+_USUAL_TOP = 10
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    return metadata.version("ddpmi")
+
+
+app = App(
+    name="ddpmi",
+    version=_version,
+    help="Rank what sets each group apart, computed only from differentially private sums.",
+    help_format="plaintext",
+    help_epilogue=example(
+        "ddpmi demo",
+        "ddpmi ledger create visits.ledger --epsilon 4 --delta 1e-6",
+        "ddpmi run visits.parquet --unit user_id --feature site --label country \\",
+        "    --epsilon 1 --delta 1e-7 --pairs 50 \\",
+        "    --ledger visits.ledger -o visits.release",
+    ),
+    default_parameter=Parameter(negative=""),
+    suppress_keyboard_interrupt=False,
+)
+app.command(cli_ledger.app)
+
+
+@app.command(help_epilogue=example("ddpmi demo -o flights"))
+def demo(*, output: Folder = Path("demo")) -> None:
+    """Rank the destinations that set airlines apart, on public flights, with a fresh ledger.
+
+    Args:
+        output: Folder for the ledger, the release and the report; a taken name gets a number.
+    """
+    from ddpmi.demo import run_demo
+
+    with show.Progress() as progress:
+        told, best = run_demo(output, progress=progress)
+    heads = ("airline", "destination", "of the airline", "of the others", "lift")
+    rows = best.table.to_pylist()
+    shares = [[f"{row[name] or 0:.1%}" for name in ("share_in", "share_out")] for row in rows]
+    cells = (
+        [row["label"], row["feature"], *part, f"{row['lift']:.3g}"] for row, part in zip(rows, shares, strict=True)
+    )
+    show.put(f"{show.rich_table(heads, cells, left=heads[:2])}\n{told}")
+
+
+@app.command(
+    help_epilogue=example(
+        "ddpmi plan visits.parquet --unit user_id --feature site --label country \\",
+        "    --epsilon 1 --delta 1e-7 --pairs 50",
+    )
+)
+def plan(
+    data: Annotated[list[str] | None, Parameter(metavar="DATA")] = None,
+    /,
+    *,
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
+    privacy: PrivacyOptions,
+    bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    format: Literal["text", "json"] = "text",  # noqa: A002 - the option's name
+) -> None:
+    """Print what a release would do and cost: shares, noise, thresholds and SQL. Free.
+
+    Args:
+        data: Parquet or CSV files, folders or globs; at most their schema is read, to check the columns.
+        columns: Which column holds what.
+        privacy: What is promised.
+        bounds: How much one unit may change.
+        format: Text for people, or JSON.
+    """
+    settled = privacy.plan(bounds, columns)
+    if data:
+        columns.observe(data)
+    elif columns.unit or columns.feature or columns.label:
+        raise InputError(
+            "Columns are named, but there is no DATA to check them in.",
+            hint="ddpmi plan DATA --unit NAME ..., or leave the columns out",
+        )
+    show.put(settled.explain() if format == "text" else json.dumps(show.plan_numbers(settled), indent=2) + "\n")
+
+
+@app.command(
+    help_epilogue=example(
+        "ddpmi release visits.parquet --unit user_id --feature site --label country \\",
+        "    --epsilon 1 --delta 1e-7 --pairs 50 \\",
+        "    --ledger visits.ledger -o visits.release",
+    )
+)
+def release(
+    data: Data,
+    /,
+    *,
+    to: ReleaseOptions,
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008
+    privacy: PrivacyOptions,
+    bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    reading: ReadingOptions = ReadingOptions(),  # noqa: B008
+) -> None:
+    """Charge the ledger, read the data and write a differentially private release.
+
+    Args:
+        data: Parquet or CSV files, folders or globs.
+        to: Who pays and where the release goes.
+        columns: Which column holds what.
+        privacy: What is promised.
+        bounds: How much one unit may change.
+        reading: How the data is read.
+    """
+    steps.make_release(data, to, columns, privacy, bounds, reading)
+
+
+@app.command(
+    help_epilogue=example(
+        "ddpmi run visits.parquet --unit user_id --feature site --label country \\",
+        "    --epsilon 1 --delta 1e-7 --pairs 50 \\",
+        "    --ledger visits.ledger -o visits.release",
+    )
+)
+def run(  # noqa: PLR0913 - the options of a command
+    data: Data,
+    /,
+    *,
+    to: ReleaseOptions,
+    report: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    top: Annotated[int, Parameter(metavar="N")] = _USUAL_TOP,
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008
+    privacy: PrivacyOptions,
+    bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    reading: ReadingOptions = ReadingOptions(),  # noqa: B008
+) -> None:
+    """Release, rank and report in one go.
+
+    Args:
+        data: Parquet or CSV files, folders or globs.
+        to: Who pays and where the release goes.
+        report: Page to write; DIR.html if it is not named.
+        top: Pairs shown for each label, at most 100.
+        columns: Which column holds what.
+        privacy: What is promised.
+        bounds: How much one unit may change.
+        reading: How the data is read.
+    """
+    from ddpmi.rankings import rank as rank_release
+    from ddpmi.reports import MOST_ROWS
+    from ddpmi.reports import report as write_report
+
+    if not 1 <= top <= MOST_ROWS:
+        raise InputError(f"--top must be from 1 to {MOST_ROWS}, got {top}.", hint="--top 10")
+    page = to.output.with_name(f"{to.output.name}.html") if report is None else report
+    steps.check_new_file(page)
+    ranking = rank_release(steps.make_release(data, to, columns, privacy, bounds, reading))
+    write_report(ranking, page, top=top)
+    show.say(f"Wrote the report {page}.")
+    show.put(show.ranking_table(ranking, ranking.top(top)))
+
+
+@app.command(
+    help_epilogue=example("ddpmi exact abstracts.parquet --unit paper --feature word --label year -o abstracts.exact")
+)
+def exact(
+    data: Data,
+    /,
+    *,
+    output: Folder,
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008
+    bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    reading: ReadingOptions = ReadingOptions(),  # noqa: B008
+) -> None:
+    """Sum exactly, NOT PRIVATE: for public data and for evaluation.
+
+    Args:
+        data: Parquet or CSV files, folders or globs.
+        output: Folder to write; it must not exist.
+        columns: Which column holds what.
+        bounds: How much one unit may change; nothing is bounded unless something is given here.
+        reading: How the data is read.
+    """
+    from ddpmi.curator import exact as sum_exactly
+
+    settled = bounds.bounds() if bounds.given() else None
+    obs = columns.observe(data, **reading.named())
+    steps.check_new_folder(output)
+    with show.Progress() as progress:
+        found = sum_exactly(obs, bounds=settled, to=output, progress=progress)
+    show.say("NOT PRIVATE: these are exact sums, and they may expose the people in the data.")
+    show.say(f"Wrote {found.pairs.num_rows} pairs to {output}.")
+    show.warn_if_empty(found, found.pairs.num_rows)
+
+
+@app.command(
+    help_epilogue=example("ddpmi rank visits.release --top 5", "ddpmi rank visits.release --format csv -o visits.csv")
+)
+def rank(  # noqa: PLR0913
+    folder: Annotated[Path, Parameter(metavar="DIR")],
+    /,
+    *,
+    top: Top = None,
+    per: Literal["label", "feature", "all"] | None = None,
+    direction: Literal["presence", "absence", "both"] = "both",
+    method: Literal["stable", "paper"] = "stable",
+    base: Annotated[float | None, Parameter(metavar="B")] = None,
+    format: Literal["table", "csv", "json", "parquet"] | None = None,  # noqa: A002
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
+) -> None:
+    """Rank the pairs of a release by mutual information. Free, and may be repeated.
+
+    Args:
+        folder: The release.
+        top: Pairs kept of each label, each feature, or all; 10 for tables, everything for the other formats.
+        per: What --top counts in and rows are grouped by; label, or all where everything is written.
+        direction: Keep only pairs that stand out by presence, or by absence.
+        method: How mutual information is computed; paper is CalcMI as printed.
+        base: Base of the logarithm, 2 for bits; nats if it is not given.
+        format: How to write; by the ending of FILE if it is not given, else a table.
+        output: File to write instead of printing; it must not exist.
+    """
+    from ddpmi.rankings import rank as rank_release
+
+    if top is not None and top < 1:
+        raise InputError(f"--top must be at least 1, got {top}.", hint="--top 10")
+    chosen = steps.format_of(format, output)
+    if output is not None:
+        steps.check_new_file(output)
+    found = steps.load_release(folder)
+    ranking = rank_release(found, method=method, base=base)
+    show.warn_if_empty(found, len(ranking))
+    if not ranking.private and (chosen != "table" or output is not None):
+        show.say(ranking.promise)
+    whole = top is None and chosen != "table"
+    count = max(1, len(ranking)) if whole else top or _USUAL_TOP
+    shown = ranking.top(count, per=per or ("all" if whole else "label"), direction=direction)
+    if chosen != "table":
+        show.write_ranking(shown, chosen, output)
+    elif output is None:
+        show.put(show.ranking_table(ranking, shown))
+    else:
+        show.write_text(output, show.ranking_table(ranking, shown))
+
+
+@app.command(help_epilogue=example("ddpmi receipt visits.release"))
+def receipt(
+    folder: Annotated[Path, Parameter(metavar="DIR")],
+    /,
+    *,
+    format: Literal["text", "json"] = "text",  # noqa: A002
+) -> None:
+    """Print what a release promises and how it was made.
+
+    Args:
+        folder: The release.
+        format: Text for people, or JSON.
+    """
+    from ddpmi.receipts import describe
+
+    found = steps.load_release(folder).receipt
+    show.put(json.dumps(found, indent=2) + "\n" if format == "json" else show.printed(describe(found)))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one for each way to end
+    """Run one command.
+
+    Args:
+        arguments: The words after ``ddpmi``; those of this process by default.
+
+    Returns:
+        The exit code.
+
+    >>> main(["ledger", "show", "no.ledger"])
+    2
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(words)
+    except CycloptsError as error:
+        show.say_error(str(error), f"{_called(error)} --help")
+        return show.WRONG_USAGE
+    except DdpmiError as error:
+        return show.say_known_error(error)
+    except KeyboardInterrupt as error:
+        show.say_error("Interrupted.", notes=getattr(error, "__notes__", ()))
+        return show.INTERRUPTED
+    except BrokenPipeError:
+        return _stop_talking()
+    except OSError as error:
+        where = "" if error.filename is None else f": {error.filename}"
+        show.say_error(
+            f"{error.strerror or type(error).__name__}{where}.",
+            "check the path, the room and the permissions",
+            getattr(error, "__notes__", ()),
+        )
+        return show.FAILED
+    except Exception as error:  # noqa: BLE001 - a traceback may quote rows
+        return _say_unexpected(error)
+
+
+def _run(words: list[str]) -> int:
+    app(_plain_distinct(words), exit_on_error=False, print_error=False, result_action="return_value")
+    sys.stdout.flush()
+    return 0
+
+
+def _plain_distinct(words: list[str]) -> list[str]:
+    """Write the bare flag --distinct in full, so that it never takes the word after it."""
+    end = words.index("--") if "--" in words else len(words)
+    return ["--distinct=true" if word == "--distinct" and at < end else word for at, word in enumerate(words)]
+
+
+def _called(error: CycloptsError) -> str:
+    return " ".join(("ddpmi", *(error.command_chain or ())))
+
+
+def _stop_talking() -> int:
+    """Whoever read stdout has seen enough. The interpreter flushes once more at exit; let that go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _say_unexpected(error: Exception) -> int:
+    if os.environ.get("DDPMI_DEBUG") == "1":
+        traceback.print_exception(error)
+        return show.FAILED
+    show.say_error(
+        f"internal error: {type(error).__name__}. Please report it.",
+        "run again with DDPMI_DEBUG=1 for the traceback, which may quote rows of the data",
+        getattr(error, "__notes__", ()),
+    )
+    return show.FAILED

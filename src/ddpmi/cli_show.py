@@ -1,0 +1,290 @@
+"""How the command line speaks: data on stdout, talk on stderr, no row and no traceback anywhere.
+
+Names in a release are hostile text: they are printed literally, control characters as escapes.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
+from ddpmi.show import cells_of, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+
+    from rich.progress import Progress as RichProgress
+
+    from ddpmi.ledger_entries import Status
+    from ddpmi.plan import Plan
+    from ddpmi.rankings import Ranking
+    from ddpmi.releases import Release
+
+FAILED, WRONG_USAGE, REFUSED, INTERRUPTED = 1, 2, 3, 130
+
+_PIPE_WIDTH = 120
+_PATIENCE = 1.0  # seconds before a bar appears: short runs stay quiet
+_COLUMNS = ("rank", "label", "feature", "direction", "mi", "interval", "share_in", "share_out", "lift")
+_TEXT_COLUMNS = ("label", "feature", "direction")
+
+_SETTINGS = ("memory_limit", "threads", "temp_directory")
+_OPTIONS = (
+    *("unit", "feature", "label", "value", "dataset", "pairs", "clip", "step", "labels", "cap", "strategy"),
+    *("epsilon", "delta", "mechanism", "distinct", "release_id", "top", "base", "method"),
+)
+_CALL = re.compile(r"\b(?:Budget|Bounds|observe)\(([^()]*)\)")
+_KEYWORD = re.compile(
+    # Not inside what is an option's value already.
+    rf"(?<![-,\w])(?<!--shares )(?<!--conf )"
+    rf"(?:(shares|conf)=\{{([^{{}}]*)\}}|({'|'.join((*_OPTIONS, *_SETTINGS))})=('[^']*'|[^\s,;)]*))"
+)
+
+
+def say(text: str) -> None:
+    """Print talk to stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def put(text: str) -> None:
+    """Print data to stdout, whatever encoding the terminal has."""
+    encoding = _encoding()
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def in_options(hint: str) -> str:
+    """Rewrite the keywords of a hint as options.
+
+    >>> in_options("Budget(epsilon=1, delta=1e-7)")
+    '--epsilon 1 --delta 1e-7'
+    >>> in_options("give it more with conf={'memory_limit': '8GB'}, or set mechanism='laplace'")
+    'give it more with --conf memory_limit=8GB, or set --mechanism laplace'
+    """
+
+    def unwrapped(call: re.Match[str]) -> str:
+        return " ".join(part for part in call[1].split(", ") if "=" in part)
+
+    def option(match: re.Match[str]) -> str:
+        if match[1] is not None:
+            return f"--{match[1]} {match[2].replace(': ', '=').replace(', ', ',').replace(chr(39), '')}"
+        value = match[4].strip("'")
+        if match[3] in _SETTINGS:
+            return f"--conf {match[3]}={value}"
+        return f"--{match[3].replace('_', '-')} {value}".rstrip()
+
+    return _KEYWORD.sub(option, _CALL.sub(unwrapped, hint)).replace("release_id", "--release-id")
+
+
+def say_error(message: str, hint: str | None = None, notes: Iterable[str] = ()) -> None:
+    """Print what went wrong, what became of the budget, and what to do."""
+    lines = [f"Error: {message}", *notes]
+    if hint is not None:
+        lines.append(f"Hint: {in_options(hint)}")
+    say("\n".join(printable(line) for text in lines for line in text.splitlines()))
+
+
+def say_known_error(error: DdpmiError) -> int:
+    """Print an error that was raised on purpose and return the exit code for it."""
+    say_error(error.message, error.hint, getattr(error, "__notes__", ()))
+    if isinstance(error, BudgetExceeded):
+        return REFUSED
+    return WRONG_USAGE if isinstance(error, InputError) else FAILED
+
+
+def rich_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[str] = ()) -> str:
+    """Lay out a table for stdout; cells are literal text.
+
+    >>> print(rich_table(["name", "n"], [["[red]tea", "3"]], left=["name"]), end="")
+    name       n
+    ────────────
+    [red]tea   3
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = sys.stdout.isatty()
+    lines = box.SIMPLE_HEAD if "utf" in _encoding().lower() else box.ASCII2
+    table = Table(box=lines, pad_edge=False, show_edge=False)
+    for head in heads:
+        text = head in left
+        table.add_column(
+            head,
+            justify="left" if text else "right",
+            overflow="fold" if text else "ellipsis",
+            no_wrap=not text,
+        )
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    # Drawn in memory: a closed pipe is then met in one place only.
+    page = io.StringIO()
+    console = Console(file=page, force_terminal=terminal, width=None if terminal else _PIPE_WIDTH, highlight=False)
+    console.print(table)
+    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
+
+
+def ranking_table(ranking: Ranking, shown: Ranking) -> str:
+    """Write the rows of a ranking that were asked for under what the whole of it promises."""
+    cells = [cells_of(row) for row in shown.table.to_pylist()]
+    heads = [f"mi ({ranking.unit_of_mi})" if name == "mi" else name.replace("_", " ") for name in _COLUMNS]
+    table = rich_table(heads, ([row[name] for name in _COLUMNS] for row in cells), left=_TEXT_COLUMNS) if cells else ""
+    return f"{ranking.promise}\n{table}{len(shown)} of {len(ranking)} pairs\n"
+
+
+def write_ranking(ranking: Ranking, format_: str, output: Path | None) -> None:
+    """Write csv, json or parquet to a file, or stream it to stdout."""
+    from ddpmi.show import write_new
+
+    with tempfile.TemporaryDirectory() as folder:
+        draft = ranking.save(Path(folder) / f"ranking.{format_}")
+        if output is not None:
+            write_new(output, lambda place: _copy(draft, place))
+            return
+        sys.stdout.flush()
+        with draft.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def write_text(output: Path, text: str) -> None:
+    """Write a new text file."""
+    from ddpmi.show import write_new
+
+    write_new(output, lambda place: _write(place, text))
+
+
+def _write(place: Path, text: str) -> None:
+    place.write_text(text, encoding="utf-8")
+
+
+def _copy(draft: Path, place: Path) -> None:
+    shutil.copyfile(draft, place)
+
+
+def printed(text: str) -> str:
+    """Make each line of a text printable."""
+    return "".join(f"{printable(line)}\n" for line in text.split("\n")).removesuffix("\n")
+
+
+def status_table(status: Status) -> str:
+    """Write what a dataset may spend, has spent and has left, and its charges."""
+    kinds = (("limit", status.limit), ("spent", status.spent), ("left", status.left))
+    told = [(name, *(f"{float(part):.6g}" for part in (amount.epsilon, amount.delta))) for name, amount in kinds]
+    title = f"dataset {status.dataset!r}"
+    heads = ("id", "release id", "time", "state", "mechanism", "epsilon", "delta", "rho")
+    entries = [entry.to_dict() for entry in status.entries]
+    rows = (
+        [str(entry[name]) for name in ("id", "release_id", "time", "state", "mechanism")]
+        + [f"{entry[name]:.6g}" for name in heads[5:]]
+        for entry in entries
+    )
+    budget = rich_table((title, "epsilon", "delta"), told, left=(title,))
+    return budget + (
+        "\n" + rich_table(heads, rows, left=("release id",)) if entries else "No release was charged yet.\n"
+    )
+
+
+def plan_numbers(plan: Plan) -> dict[str, Any]:
+    """Return a plan with everything that follows from it, as plain values."""
+    from ddpmi.noise import DiscreteLaplace
+
+    tables = {}
+    for name, noise in plan.calibration.tables.items():
+        mechanism = noise.mechanism
+        tables[name] = {
+            "mechanism": f"discrete_{plan.mechanism_name}",
+            "share": float(noise.share),
+            "scale": float(mechanism.scale)
+            if isinstance(mechanism, DiscreteLaplace)
+            else math.sqrt(mechanism.variance),
+            "sd_user": mechanism.sd * float(plan.grid),
+            "threshold": noise.threshold,
+        }
+    cost = plan.cost
+    return {
+        **plan.to_dict(),
+        "plan_digest": plan.digest,
+        "tables": tables,
+        "threshold_in_units": plan.calibration.threshold_in_units,
+        "grid": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
+        "cost": {
+            "epsilon": None if cost.epsilon is None else float(cost.epsilon),
+            "rho": float(cost.rho),
+            "delta": float(cost.delta),
+        },
+        "relies_on": plan.relies_on,
+    }
+
+
+def warn_if_empty(release: Release, pairs: int) -> None:
+    """Say why a release of no pairs shows nothing, from its parameters alone."""
+    if pairs:
+        return
+    if (plan := release.plan) is None:
+        say("Warning: the data has no pair: no row has a unit, a feature and a label.")
+        return
+    units = math.ceil(plan.calibration.threshold_in_units)
+    say(f"Warning: nothing was released, because no pair reached the threshold of about {units} units.")
+    say("Hint: raise --epsilon or --delta, lower --pairs, or merge labels; plans are free: ddpmi plan --help")
+
+
+class Progress:
+    """A bar on stderr that appears after a second and leaves nothing behind; silent where nobody watches."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._bar: RichProgress | None = None
+        self._stage = ""
+        self._quiet = not sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, stage: str, fraction: float | None) -> None:
+        """Show the stage and how much of it is done."""
+        if self._quiet or time.monotonic() - self._start < _PATIENCE:
+            return
+        if self._bar is None:
+            self._bar = _new_bar()
+            self._bar.start()
+        if stage != self._stage:
+            self._stage = stage
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            self._bar.add_task(stage, total=None if fraction is None else 1.0)
+        self._bar.update(self._bar.task_ids[0], completed=fraction)
+
+
+def _new_bar() -> RichProgress:
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    return RichProgress(*columns, console=Console(stderr=True), transient=True)

@@ -1,0 +1,217 @@
+"""For tests and audits: seeded noise, generated data, and checks of the guarantee over any engine.
+
+Nothing made here is private. Releases with seeded noise are stamped NOT PRIVATE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ddpmi import aggregates, curator
+from ddpmi.calibration import TABLES, sensitivities
+from ddpmi.randomness import Keystream
+from ddpmi.receipts import private_receipt
+from ddpmi.releases import NOT_PRIVATE, Release
+from ddpmi.statistics import binomial_tail, chi_square_tail, expected_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from hypothesis.strategies import SearchStrategy
+
+    from ddpmi.calibration import Mechanism
+    from ddpmi.observations import Observations
+    from ddpmi.plan import Plan
+
+__all__ = [
+    "Moved",
+    "Rate",
+    "exact_sums",
+    "hostile_rows",
+    "sampler_check",
+    "seeded_release",
+    "sensitivity_replay",
+    "threshold_check",
+]
+
+_KEYS = {"pairs": ["feature", "label"], "features": ["feature"], "labels": ["label"], "total": []}
+
+
+def _salt(seed: int | str) -> str:
+    return hashlib.sha256(f"salt {seed}".encode()).hexdigest()
+
+
+def _source(seed: int | str) -> Keystream:
+    return Keystream(hashlib.sha256(f"noise {seed}".encode()).digest())
+
+
+def seeded_release(obs: Observations, plan: Plan, *, seed: int | str) -> Release:
+    """Release with noise and salt from a seed: the same every time, charged to nobody, NOT PRIVATE."""
+    with curator.summed(obs, plan.steps(obs.source.dialect), salt=_salt(seed)) as engine:
+        tables = curator.measure(engine, noises=plan.calibration.tables, source=_source(seed))
+        told = {"name": obs.source.engine, "version": engine.version}
+    receipt = private_receipt(
+        plan, release_id=f"seeded-{seed}", dataset=obs.dataset, unit=obs.columns.unit, engine=told, ledger={}
+    )
+    stamp = {"private": False, "notice": f"{NOT_PRIVATE}: the noise came from a seed", "ledger": None}
+    return Release(receipt=receipt | stamp, tables=tables)
+
+
+def exact_sums(obs: Observations, plan: Plan, *, seed: int | str = 0) -> dict[str, pa.Table]:
+    """Return the bounded sums that noise would be added to, for every key that occurs. Left of the border."""
+    import pyarrow as pa
+
+    schema = {
+        name: pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())]) for name, keys in _KEYS.items()
+    }
+    with curator.summed(obs, plan.steps(obs.source.dialect), salt=_salt(seed)) as engine:
+        joint = [batch.cast(schema["pairs"]) for batch in engine.batches("SELECT feature, label, sum FROM joint")]
+        found = {"pairs": pa.Table.from_batches(joint, schema=schema["pairs"])}
+        for name in ("features", "labels"):
+            key = _KEYS[name][0]
+            engine.put("every_key", curator.known_keys(key, found["pairs"].column(key).unique()))
+            sums = [batch.cast(schema[name]) for batch in engine.batches(aggregates.margin(key, "every_key"))]
+            found[name] = pa.Table.from_batches(sums, schema=schema[name])
+        total = [batch.cast(schema["total"]) for batch in engine.batches(aggregates.total())]
+        found["total"] = pa.Table.from_batches(total, schema=schema["total"])
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """How far one unit moved a table, beside what the plan declares, as exact integers."""
+
+    table: str
+    linf: int
+    l1: int
+    l2_squared: int
+    allowed_linf: int
+    allowed_l1: int | None
+    allowed_l2_squared: int | None
+
+    @property
+    def within(self) -> bool:
+        """Whether every declared bound holds."""
+        return (
+            self.linf <= self.allowed_linf
+            and (self.allowed_l1 is None or self.l1 <= self.allowed_l1)
+            and (self.allowed_l2_squared is None or self.l2_squared <= self.allowed_l2_squared)
+        )
+
+
+def sensitivity_replay(
+    with_unit: Observations, without_unit: Observations, plan: Plan, *, seed: int | str = 0
+) -> list[Moved]:
+    """Compute the sums with and without one unit, on the same salt, and compare them with the plan.
+
+    Args:
+        with_unit: The data.
+        without_unit: The same data without all rows of one unit.
+        plan: Declares how far the sums may move.
+        seed: Chooses the salt.
+    """
+    before, after = (exact_sums(obs, plan, seed=seed) for obs in (with_unit, without_unit))
+    declared = sensitivities(plan.calibration.bounding)
+    found = []
+    for table in TABLES:
+        changes = _changes(before[table], after[table], _KEYS[table])
+        allowed = declared[table]
+        found.append(
+            Moved(
+                table=table,
+                linf=max(map(abs, changes), default=0),
+                l1=sum(map(abs, changes)),
+                l2_squared=sum(change * change for change in changes),
+                allowed_linf=allowed.linf,
+                allowed_l1=allowed.l1,
+                allowed_l2_squared=allowed.l2_squared,
+            )
+        )
+    return found
+
+
+def _changes(before: pa.Table, after: pa.Table, keys: list[str]) -> list[int]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    negated = after.set_column(len(keys), "sum", pc.negate(after.column("sum")))
+    both = pa.concat_tables([before, negated])
+    sums = both.group_by(keys).aggregate([("sum", "sum")]).column("sum_sum")
+    return [change for change in sums.to_pylist() if change]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How often something happened, beside the largest probability it may have."""
+
+    events: int
+    trials: int
+    allowed: float
+
+    @property
+    def p_value(self) -> float:
+        """Probability of at least so many events if the true rate were exactly the allowed one."""
+        return binomial_tail(self.events, self.trials, self.allowed)
+
+
+def threshold_check(
+    observe: Callable[[pa.Table], Observations], plan: Plan, *, pairs: int, units: int, seed: int | str | None = None
+) -> Rate:
+    """Count how often a unit that is alone in all its pairs has any of them released.
+
+    Args:
+        observe: Makes observations of a table with columns unit, feature, label on the engine under test.
+        plan: The plan under test, best with a large delta.
+        pairs: Pairs of each lone unit.
+        units: Number of lone units; each is one independent trial.
+        seed: Seeds the noise; None uses the cryptographic source.
+    """
+    import pyarrow as pa
+
+    lone = [f"u{number}" for number in range(units) for _ in range(pairs)]
+    rows = pa.table(
+        {
+            "unit": lone,
+            "feature": [f"{unit}-{place % pairs}" for place, unit in enumerate(lone)],
+            "label": ["x"] * len(lone),
+        }
+    )
+    obs = observe(rows)
+    with curator.summed(obs, plan.steps(obs.source.dialect), salt=_salt(seed or 0)) as engine:
+        tables = curator.measure(engine, noises=plan.calibration.tables, source=None if seed is None else _source(seed))
+    seen = {feature.rsplit("-", 1)[0] for feature in tables.pairs.column("feature").to_pylist()}
+    return Rate(events=len(seen), trials=units, allowed=float(plan.cost.delta))
+
+
+def sampler_check(mechanism: Mechanism, *, size: int, seed: int | str | None = None) -> float:
+    """Draw noise and return the p-value of a chi-square test against the exact mass function."""
+    import numpy as np
+
+    drawn = mechanism.sample(size, None if seed is None else _source(seed))
+    edges, expected = expected_counts(mechanism, size)
+    observed = np.bincount(np.searchsorted(edges, drawn, side="right"), minlength=len(expected))
+    statistic = float(((observed - expected) ** 2 / expected).sum())
+    return chi_square_tail(statistic, len(expected) - 1)
+
+
+def hostile_rows(
+    *, units: int = 6, features: int = 5, labels: int = 3, valued: bool = False
+) -> SearchStrategy[list[tuple[Any, ...]]]:
+    """Hypothesis strategy for rows (unit, feature, label[, value]) with everything that real data does wrong.
+
+    Keys are often equal, sometimes NULL, empty, not ASCII or look like code; values are NULL, NaN, infinite, negative or huge.
+    """
+    from hypothesis import strategies as st
+
+    odd = ["", " ", "a,b", 'q"q', "ß", "\u202e", "<b>", "=1+1", "a:1"]
+    keys = [
+        st.sampled_from([None, *odd, *(f"{role}{n}" for n in range(count))])
+        for role, count in (("u", units), ("f", features), ("l", labels))
+    ]
+    if valued:
+        edge = st.sampled_from([None, float("nan"), float("inf"), float("-inf"), -1.0, 0.0, 0.5, 1e308, 5e-324])
+        keys.append(st.one_of(edge, st.floats(0, 20), st.integers(0, 9).map(float)))
+    return st.lists(st.tuples(*keys), max_size=60)

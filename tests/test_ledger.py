@@ -1,0 +1,738 @@
+"""A ledger never exceeds its limit, never forgets, and never opens what it cannot trust."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import sqlite3
+import stat
+import tempfile
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ddpmi import ledger_file
+from ddpmi.accounting import RHO_GRID, Cost, Limit, rho_for
+from ddpmi.budget import Budget
+from ddpmi.errors import BudgetExceeded, InputError, LedgerError
+from ddpmi.ledger import Charge, Ledger
+from ddpmi.ledger_schema import APPLICATION_ID, SCHEMA, chained
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def laplace(release_id: str, epsilon: Any = "0.5", *, delta: Any = 0, dataset: str = "default") -> Charge:
+    """A pure release of one query; half of its delta is its threshold's."""
+    return Charge(
+        cost=Cost.of_laplace([epsilon], Fraction(delta) / 2),
+        guarantee=Budget(epsilon, Fraction(delta)),
+        release_id=release_id,
+        dataset=dataset,
+        mechanism="laplace",
+        plan_digest="plan",
+        columns_digest="columns",
+    )
+
+
+def gaussian(release_id: str, epsilon: Any, delta: Any, *, dataset: str = "default") -> Charge:
+    """A concentrated release that uses all of its budget."""
+    budget = Budget(epsilon, delta)
+    return Charge(
+        cost=Cost.of_gaussian(rho_for(budget.epsilon, budget.delta / 2), budget.delta / 2),
+        guarantee=budget,
+        release_id=release_id,
+        dataset=dataset,
+        mechanism="gaussian",
+        plan_digest="plan",
+        columns_digest="columns",
+        tag="weekly",
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a test's ledger lives."""
+    return tmp_path / "visits.ledger"
+
+
+def edit(path: Path, *statements: str) -> None:
+    """Change a ledger behind its back, guards removed and put back."""
+    with closing(sqlite3.connect(path)) as connection:
+        guards = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in guards:
+            connection.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            connection.execute(statement)
+        for _, sql in guards:
+            connection.execute(sql)
+        connection.commit()
+
+
+def test_a_missing_file_is_refused_and_not_made(path: Path) -> None:
+    """Without a limit nothing is created, and the hint says how to."""
+    with pytest.raises(LedgerError, match="does not exist") as caught:
+        Ledger(path)
+    assert "ddpmi ledger create" in str(caught.value)
+    assert not path.exists()
+
+
+def test_a_limit_creates_and_reopens(path: Path) -> None:
+    """The same limit opens the file again, whichever way it is written; another one is refused."""
+    Ledger(path, limit=Budget(4, 1e-6))
+    assert (
+        Ledger(path, limit=Budget("4", Fraction(1, 10**6))).limit
+        == Ledger(str(path)).limit
+        == Budget(4, 1e-6)
+    )
+    with pytest.raises(LedgerError, match="has limit"):
+        Ledger(path, limit=Budget(5, 1e-6))
+    with pytest.raises(InputError, match="Budget"):
+        Ledger(path, limit=4)  # type: ignore[arg-type]
+
+
+def test_a_new_ledger_is_private_to_its_owner(path: Path) -> None:
+    """The file has mode 0600, and nothing else stays in its folder."""
+    Ledger(path, limit=Budget(1)).charge_many([laplace("a")])
+    assert [path] == list(path.parent.iterdir())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_creation_needs_its_folder(path: Path) -> None:
+    """A missing folder is an error with a hint, not a new folder."""
+    with pytest.raises(LedgerError, match="folder does not exist"):
+        Ledger(path.parent / "no" / "visits.ledger", limit=Budget(1))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a" * 5000])
+def test_impossible_paths_are_ledger_errors(tmp_path: Path, name: str) -> None:
+    """Paths that the system itself refuses do not end in its own exception."""
+    with pytest.raises(LedgerError, match="cannot be read"):
+        Ledger(tmp_path / name)
+    with pytest.raises(LedgerError, match="cannot be created"):
+        Ledger(tmp_path / name, limit=Budget(1))
+
+
+def test_creation_leaves_nothing_half_made(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When filling or naming the file fails, no ledger and no other file appears."""
+
+    def no_link(*_: Any) -> None:
+        raise PermissionError("no hard links here")
+
+    monkeypatch.setattr(os, "link", no_link)
+    with pytest.raises(LedgerError, match="cannot be created"):
+        Ledger(path, limit=Budget(1))
+    monkeypatch.setattr(ledger_file, "SCHEMA", "CREATE TABLE broken")
+    with pytest.raises(LedgerError, match="cannot be created"):
+        Ledger(path, limit=Budget(1))
+    assert not list(path.parent.iterdir())
+
+
+def test_the_faster_creator_wins(path: Path) -> None:
+    """Creating over an existing ledger leaves that ledger as it is."""
+    ledger = Ledger(path, limit=Budget(1))
+    ledger.charge_many([laplace("a")])
+    ledger_file.create(path, Limit.of(Budget(9)))
+    slower = path.with_name("slower")
+    ledger_file.create(slower, Limit.of(Budget(9)))
+    ledger_file._publish(slower, path)
+    assert Ledger(path).limit == Budget(1)
+    assert ledger.find("a") is not None
+
+
+def test_status_is_the_json_of_the_contract(path: Path) -> None:
+    """Names, order and numbers are those of the interface."""
+    ledger = Ledger(path, limit=Budget(4, 1e-6))
+    ledger.charge_many([laplace("a", "0.5", delta=Fraction(1, 10**8))])
+    ledger.mark("a", "released")
+    status = ledger.status().to_dict()
+    (entry,) = status.pop("entries")
+    assert status == {
+        "dataset": "default",
+        "limit": {"epsilon": 4.0, "delta": 1e-6},
+        "spent": {"epsilon": 0.5, "delta": 5e-9},
+        "left": {"epsilon": 3.5, "delta": 9.95e-7},
+    }
+    assert entry.pop("time").endswith("+00:00")
+    assert entry == {
+        "id": 1,
+        "release_id": "a",
+        "state": "released",
+        "mechanism": "laplace",
+        "epsilon": 0.5,
+        "delta": 1e-8,
+        "rho": 0.125,
+        "tag": "",
+        "plan_digest": "plan",
+    }
+    assert json.loads(json.dumps(status)) == status
+
+
+def test_an_entry_is_given_back_as_it_was_charged(path: Path) -> None:
+    """Find and charge return the same entry, with exact cost and guarantee."""
+    ledger = Ledger(path, limit=Budget(4, 1e-6))
+    asked = gaussian("Ж'; DROP TABLE charges; --", 1, 1e-7)
+    entry = ledger.charge(
+        cost=asked.cost,
+        guarantee=asked.guarantee,
+        release_id=asked.release_id,
+        dataset=asked.dataset,
+        mechanism=asked.mechanism,
+        plan_digest=asked.plan_digest,
+        columns_digest=asked.columns_digest,
+        tag=asked.tag,
+    )
+    assert entry == ledger.find(asked.release_id) == ledger.status().entries[0]
+    assert (entry.cost, entry.guarantee, entry.tag) == (asked.cost, asked.guarantee, "weekly")
+    assert ledger.find("other") is None
+
+
+def test_a_thousand_tenths_end_exactly_at_a_hundred(path: Path) -> None:
+    """No digit is lost on the way, and the next tenth is refused."""
+    ledger = Ledger(path, limit=Budget(100))
+    for hundred in range(10):
+        ledger.charge_many([laplace(f"{hundred}-{number}", 0.1) for number in range(100)])
+    assert ledger.status().to_dict()["spent"] == {"epsilon": 100.0, "delta": 0.0}
+    assert ledger.status().left.epsilon == 0
+    with pytest.raises(BudgetExceeded):
+        ledger.charge_many([laplace("one more", "1e-9")])
+    assert len(ledger.status().entries) == 1000
+    ledger.verify()
+
+
+@pytest.mark.parametrize("charge", [laplace("a", 4, delta=Fraction(1, 10**6)), gaussian("a", 4, 1e-6)])
+def test_the_whole_limit_may_be_spent_at_once(path: Path, charge: Charge) -> None:
+    """A release as large as the limit fits an empty ledger, and the smallest one after it does not."""
+    ledger = Ledger(path, limit=Budget(4, 1e-6))
+    ledger.charge_many([charge])
+    with pytest.raises(BudgetExceeded):
+        ledger.charge_many([laplace("b", "1e-9", delta=Fraction(2, 10**18))])
+    assert ledger.status().spent.epsilon <= 4
+
+
+def test_the_refusal_says_what_is_needed_and_what_is_left(path: Path) -> None:
+    """The message has both pairs of numbers, the file's name, and a way out; nothing is written."""
+    ledger = Ledger(path, limit=Budget(1, 1e-6))
+    ledger.charge_many([laplace("a", "0.75", delta=Fraction(1, 10**7))])
+    before = path.read_bytes()
+    with pytest.raises(BudgetExceeded) as caught:
+        ledger.charge_many([laplace("b", 1, delta=Fraction(1, 10**7))])
+    assert caught.value.message == (
+        "this release needs epsilon=1, delta=1e-07; visits.ledger has epsilon=0.25, delta=9e-07 left."
+    )
+    assert "ddpmi ledger show" in str(caught.value.hint)
+    assert path.read_bytes() == before
+
+
+def test_many_are_charged_together_or_not_at_all(path: Path) -> None:
+    """Three that do not fit together leave no trace, though each would fit alone."""
+    ledger = Ledger(path, limit=Budget(1))
+    with pytest.raises(BudgetExceeded, match=r"these 3 releases need epsilon=1\.2"):
+        ledger.charge_many([laplace(name, "0.4") for name in "abc"])
+    with pytest.raises(LedgerError, match="already charged"):
+        ledger.charge_many([laplace("a", "0.1"), laplace("a", "0.1")])
+    assert ledger.status().entries == ()
+    entries = ledger.charge_many([laplace("b", "0.4"), laplace("a", "0.4")])
+    assert [(entry.id, entry.release_id) for entry in entries] == [(1, "b"), (2, "a")]
+    assert ledger.charge_many([]) == []
+
+
+def test_each_dataset_has_the_whole_limit(path: Path) -> None:
+    """Datasets of one file do not share, and an unknown one has spent nothing."""
+    ledger = Ledger(path, limit=Budget(1))
+    ledger.charge_many([laplace("a", 1, dataset="west"), laplace("b", 1, dataset="east")])
+    with pytest.raises(BudgetExceeded):
+        ledger.charge_many([laplace("c", "0.1", dataset="south"), laplace("d", "0.1", dataset="west")])
+    assert ledger.datasets() == ["west", "east"]
+    assert ledger.status("west").left.epsilon == 0
+    assert ledger.status("south").to_dict()["spent"] == {"epsilon": 0.0, "delta": 0.0}
+
+
+def test_a_release_is_charged_once(path: Path) -> None:
+    """An id that exists is refused, whatever its cost, dataset or state."""
+    ledger = Ledger(path, limit=Budget(1))
+    ledger.charge_many([laplace("a", "0.1")])
+    for again in (laplace("a", "0.1"), laplace("a", "0.2", dataset="other"), laplace("a", 5)):
+        with pytest.raises(LedgerError, match="already charged"):
+            ledger.charge_many([again])
+    ledger.mark("a", "abandoned")
+    with pytest.raises(LedgerError, match="already charged"):
+        ledger.charge_many([laplace("a", "0.1")])
+
+
+def test_marks_are_final_and_refund_nothing(path: Path) -> None:
+    """A release ends once; ending it again the same way is harmless, another way is refused."""
+    ledger = Ledger(path, limit=Budget(1))
+    ledger.charge_many([laplace("a", "0.5"), laplace("b", "0.5")])
+    assert ledger.mark("a", "abandoned").state == ledger.mark("a", "abandoned").state == "abandoned"
+    assert ledger.mark("b", "released").state == "released"
+    with pytest.raises(LedgerError, match="already abandoned"):
+        ledger.mark("a", "released")
+    with pytest.raises(LedgerError, match="never charged"):
+        ledger.mark("c", "released")
+    with pytest.raises(InputError, match="state"):
+        ledger.mark("a", "refunded")  # type: ignore[arg-type]
+    assert ledger.status().left.epsilon == 0
+    assert len(ledger.export()) == 5
+
+
+@pytest.mark.parametrize("text", ["", "a\0b", "\ud800", None, 7])
+def test_names_are_plain_text(text: Any) -> None:
+    """What SQLite would not give back unchanged is refused before it is charged."""
+    with pytest.raises(InputError, match="release_id"):
+        laplace(text)
+
+
+def test_a_charge_fits_the_files_integers() -> None:
+    """A cost beyond every budget is refused before it is charged."""
+    with pytest.raises(InputError, match="at most 1e6"):
+        Charge(**{**fields(laplace("a")), "cost": Cost.of_laplace([10**7])})
+    with pytest.raises(InputError, match="delta below 1"):
+        Charge(**{**fields(laplace("a")), "cost": Cost.of_gaussian(1, 1)})
+
+
+def fields(charge: Charge) -> dict[str, Any]:
+    """The keywords that make a charge."""
+    return {name: getattr(charge, name) for name in Charge.__dataclass_fields__}
+
+
+def test_a_clock_that_runs_back_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Order, states and sums follow the sequence, not the time."""
+    ledger = Ledger(path, limit=Budget(1))
+    times = iter(["2030-01-01T00:00:00+00:00", "1999-01-01T00:00:00+00:00", "1970-01-01T00:00:00+00:00"])
+    monkeypatch.setattr("ddpmi.ledger.now", lambda: next(times))
+    ledger.charge_many([laplace("a"), laplace("b")])
+    ledger.mark("a", "released")
+    states = [(entry.release_id, entry.state) for entry in ledger.status().entries]
+    assert states == [("a", "released"), ("b", "charged")]
+    Ledger(path).verify()
+
+
+def test_huge_rhos_do_not_overflow(path: Path) -> None:
+    """Large pure releases add up by epsilon although their rhos exceed the file's integers."""
+    ledger = Ledger(path, limit=Budget(10**6, 0.1))
+    ledger.charge_many([laplace(str(number), 10**5) for number in range(10)])
+    with pytest.raises(BudgetExceeded):
+        ledger.charge_many([laplace("more", 1)])
+    ledger.verify()
+    assert ledger.status().spent.epsilon == 10**6
+
+
+def test_a_ledger_travels_between_processes(path: Path) -> None:
+    """It holds no connection, so it can be pickled and copied."""
+    ledger = Ledger(path, limit=Budget(1))
+    for twin in (pickle.loads(pickle.dumps(ledger)), copy.deepcopy(ledger)):
+        twin.charge_many([laplace(str(id(twin)), "0.5")])
+    assert ledger.status().left.epsilon == 0
+    assert repr(ledger) == f"Ledger({str(path)!r}, limit=Budget(epsilon=1, delta=0))"
+
+
+def test_export_is_enough_to_recompute_the_chain(path: Path) -> None:
+    """Anyone can check the file's history with sha256 alone."""
+    ledger = Ledger(path, limit=Budget(4, 1e-6))
+    ledger.charge_many([gaussian("a", 1, 1e-7)])
+    ledger.mark("a", "released")
+    previous = ""
+    for event in json.loads(json.dumps(ledger.export())):
+        row = [event["seq"], event["kind"], event["charge"], event["time"], *event["row"].values()]
+        text = json.dumps(row, separators=(",", ":"))
+        previous = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+        assert previous == event["hash"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE charges SET rho = 0",
+        "UPDATE limits SET epsilon = epsilon * 2",
+        "UPDATE events SET time = ''",
+        "DELETE FROM charges",
+        "DELETE FROM limits",
+        "DELETE FROM events",
+        "REPLACE INTO limits VALUES (1, '', 1, 1, 1)",
+        "REPLACE INTO charges SELECT id, 'x', dataset, mechanism, 0, 0, 0, 1, 0, '', '', '' FROM charges",
+        "REPLACE INTO charges SELECT 2, release_id, dataset, '', 0, 0, 0, 1, 0, '', '', '' FROM charges",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', 900000000000, 0, 500000000001, 1, 0, '', '', '')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', NULL, 9000000000000000, 0, 1, 0, '', '', '')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', 3600000000000, 900000000000000, 0, 1,0,'','','')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', -1, -1, 0, 1, 0, '', '', '')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', 0.5, 0, 0, 1, 0, '', '', '')",
+        "INSERT INTO events VALUES (9, 'released', 1, '', '')",
+        "INSERT INTO events VALUES (3, 'created', NULL, '', '')",
+        "INSERT INTO events VALUES (3, 'charged', 1, '', '')",
+        "INSERT INTO events VALUES (3, 'refunded', 1, '', '')",
+    ],
+)
+def test_the_file_guards_itself(path: Path, statement: str) -> None:
+    """Even plain SQL cannot edit, remove, replace, reorder or overspend."""
+    ledger = Ledger(path, limit=Budget(4, 1e-6))
+    ledger.charge_many([laplace("a", "0.5")])
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.execute(statement)
+    Ledger(path).verify()
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("UPDATE charges SET epsilon = 1 WHERE id = 1",),
+        ("UPDATE charges SET dataset = 'other' WHERE id = 2",),
+        ("UPDATE limits SET epsilon = epsilon * 2",),
+        ("UPDATE limits SET rho = rho + 1",),
+        ("UPDATE events SET kind = 'abandoned' WHERE kind = 'released'",),
+        ("UPDATE events SET time = '' WHERE seq = 2",),
+        ("DELETE FROM events WHERE seq = 3",),
+        ("DELETE FROM events WHERE seq = 2", "DELETE FROM charges WHERE id = 1"),
+        ("DELETE FROM events WHERE seq >= 3", "DELETE FROM charges WHERE id = 1"),
+        ("DELETE FROM charges WHERE id = 2",),
+        ("DELETE FROM events",),
+        ("DELETE FROM limits",),
+        ("INSERT INTO charges VALUES (3, 'c', 'default', '', 0, 0, 0, 1, 0, '', '', '')",),
+    ],
+)
+def test_an_edited_file_is_refused(path: Path, statements: tuple[str, ...]) -> None:
+    """Whoever removes the guards, edits and puts them back breaks the chain."""
+    ledger = Ledger(path, limit=Budget(4, 1e-6))
+    ledger.charge_many([laplace("a", "0.5"), laplace("b", "0.5")])
+    ledger.mark("a", "released")
+    edit(path, *statements)
+    with pytest.raises(LedgerError, match="damaged") as caught:
+        Ledger(path)
+    assert "backup" in str(caught.value.hint)
+    with pytest.raises(LedgerError, match="damaged"):
+        ledger.verify()
+
+
+def test_a_chain_that_overspends_is_refused(path: Path) -> None:
+    """Rows whose hashes fit are still added up."""
+    Ledger(path, limit=Budget(4, 1e-6)).charge_many([laplace("a", 3), laplace("b", 1)])
+    small = path.parent / "small.ledger"
+    Ledger(small, limit=Budget(2, 1e-6))
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(small)) as target:
+        rows = source.execute("SELECT * FROM charges").fetchall()
+        names = target.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in names:
+            target.execute(f"DROP TRIGGER {name}")
+        for row in rows:
+            target.execute(f"INSERT INTO charges VALUES ({', '.join('?' * len(row))})", row)
+            seq, previous = target.execute("SELECT max(seq), hash FROM events").fetchone()
+            event = (seq + 1, "charged", row[0], "now")
+            digest = chained(previous, *event, *row)
+            target.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (*event, digest))
+        for _, sql in names:
+            target.execute(sql)
+        target.commit()
+    with pytest.raises(LedgerError, match="more than its limit"):
+        Ledger(small)
+
+
+def truncated(path: Path) -> None:
+    """Cut the file in its second half."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def scribbled(path: Path) -> None:
+    """Overwrite every page after the first."""
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+
+
+def unguarded(path: Path) -> None:
+    """Drop one guard."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TRIGGER within_limit")
+
+
+def pragma(text: str) -> Callable[[Path], None]:
+    """Set one pragma."""
+
+    def change(path: Path) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA {text}")
+
+    return change
+
+
+def foreign_database(path: Path) -> None:
+    """Replace it by another application's database."""
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE charges (id)")
+
+
+def pretender(path: Path) -> None:
+    """Replace it by a database that has the right number and no tables."""
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 1")
+
+
+def hollow(path: Path) -> None:
+    """Replace it by a ledger without any row."""
+    pretender(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(SCHEMA)
+
+
+def folder(path: Path) -> None:
+    """Replace it by a folder."""
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (truncated, "damaged"),
+        (scribbled, "damaged"),
+        (unguarded, "guards were changed"),
+        (pragma("user_version = 2"), "schema 2"),
+        (pragma("user_version = 0"), "schema 0"),
+        (pragma("application_id = 7"), "not a ddpmi ledger"),
+        (lambda path: path.write_bytes(b""), "not a ddpmi ledger"),
+        (lambda path: path.write_text("unit,feature,label\n" * 999), "not a ddpmi ledger"),
+        (lambda path: os.truncate(path, 50), "damaged"),
+        (foreign_database, "not a ddpmi ledger"),
+        (pretender, "guards were changed"),
+        (hollow, "limit is missing|in its place"),
+        (folder, "not a file"),
+        (lambda path: path.unlink(), "does not exist"),
+    ],
+)
+def test_a_bad_file_is_refused_by_every_operation(
+    path: Path, spoil: Callable[[Path], Any], message: str
+) -> None:
+    """Opening, charging, reading and creating refuse it with a LedgerError that has a hint."""
+    ledger = Ledger(path, limit=Budget(4, 1e-6))
+    ledger.charge_many([laplace(str(number), "0.01") for number in range(200)])
+    spoil(path)
+    for operation in (
+        lambda: Ledger(path),
+        ledger.verify,
+        lambda: ledger.charge_many([laplace("new", "0.01")]),
+        lambda: ledger.mark("0", "released"),
+        ledger.status,
+        ledger.export,
+    ):
+        with pytest.raises(LedgerError, match=message) as caught:
+            operation()
+        assert caught.value.hint
+        assert caught.value.__cause__ is None
+    if path.exists():
+        with pytest.raises(LedgerError, match=message):
+            Ledger(path, limit=Budget(4, 1e-6))
+
+
+def test_every_flipped_byte_of_a_row_is_noticed(path: Path) -> None:
+    """No single changed byte in the table of charges opens as a good ledger."""
+    Ledger(path, limit=Budget(4, 1e-6)).charge_many(
+        [laplace("release-a", "0.5"), laplace("release-b", "0.5")]
+    )
+    good = path.read_bytes()
+    for name in (b"release-a", b"release-b"):
+        place = good.index(name)
+        for offset in range(place - 8, place + len(name) + 40):
+            path.write_bytes(good[:offset] + bytes([good[offset] ^ 1]) + good[offset + 1 :])
+            with pytest.raises(LedgerError):
+                Ledger(path).verify()
+
+
+def test_a_read_only_file_can_be_read_but_not_charged(path: Path) -> None:
+    """An auditor may look, and a release is refused before it starts."""
+    ledger = Ledger(path, limit=Budget(1))
+    path.chmod(0o400)
+    assert Ledger(path).status().left.epsilon == 1
+    for operation in (lambda: ledger.charge_many([laplace("a")]), lambda: ledger.mark("a", "released")):
+        with pytest.raises(LedgerError, match="read-only"):
+            operation()
+
+
+def test_another_ledger_in_the_same_place_is_refused(path: Path) -> None:
+    """Swapping the file under an open ledger does not bring fresh budget."""
+    ledger = Ledger(path, limit=Budget(1))
+    fresh = path.parent / "fresh.ledger"
+    Ledger(fresh, limit=Budget(1))
+    shutil.move(fresh, path)
+    with pytest.raises(LedgerError, match="another ledger"):
+        ledger.charge_many([laplace("a")])
+
+
+def test_an_older_copy_of_the_same_ledger_is_refused(path: Path) -> None:
+    """A process that saw a charge does not accept a file without it."""
+    ledger = Ledger(path, limit=Budget(1))
+    older = path.parent / "older.ledger"
+    shutil.copy(path, older)
+    ledger.charge_many([laplace("a", 1)])
+    shutil.move(older, path)
+    with pytest.raises(LedgerError, match="older copy"):
+        ledger.charge_many([laplace("b", 1)])
+
+
+def test_a_failed_commit_is_not_remembered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A charge that could not be committed leaves the ledger usable."""
+    ledger = Ledger(path, limit=Budget(1))
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        monkeypatch.setattr(ledger_file, "_BUSY_SECONDS", 0)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM limits").fetchall()
+        with pytest.raises(LedgerError, match="in use"):
+            ledger.charge_many([laplace("a", 1)])
+    ledger.charge_many([laplace("a", 1)])
+    assert [entry.release_id for entry in Ledger(path).status().entries] == ["a"]
+
+
+def test_a_busy_ledger_is_an_error_that_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting ends with advice, and nothing is charged."""
+    monkeypatch.setattr(ledger_file, "_BUSY_SECONDS", 0)
+    ledger = Ledger(path, limit=Budget(1))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LedgerError, match="in use by another process"):
+            ledger.charge_many([laplace("a")])
+    assert ledger.find("a") is None
+
+
+def test_a_full_disk_charges_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When SQLite cannot write, the charge fails as a whole."""
+    ledger = Ledger(path, limit=Budget(100))
+    connect = ledger_file._connect
+
+    def small(target: Path) -> sqlite3.Connection:
+        connection = connect(target)
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+        return connection
+
+    monkeypatch.setattr(ledger_file, "_connect", small)
+    with pytest.raises(LedgerError, match="full"):
+        ledger.charge_many([laplace(str(number), "0.01") for number in range(500)])
+    monkeypatch.undo()
+    assert ledger.status().entries == ()
+    ledger.verify()
+
+
+def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without strict tables there is no ledger."""
+    ledger = Ledger(path, limit=Budget(1))
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 0))
+    with pytest.raises(LedgerError, match="SQLite 3"):
+        ledger.status()
+
+
+def test_the_file_keeps_a_rollback_journal(path: Path) -> None:
+    """A file that was switched to WAL is switched back."""
+    ledger = Ledger(path, limit=Budget(1))
+    pragma("journal_mode = WAL")(path)
+    ledger.charge_many([laplace("a")])
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Any order of charges, marks and reopenings against a model in exact fractions."""
+
+    @initialize(epsilon=st.sampled_from(["0.5", "1", "4"]), delta=st.sampled_from(["0", "1e-8", "1e-6"]))
+    def create(self, epsilon: str, delta: str) -> None:
+        """Start with an empty file."""
+        self.folder = tempfile.TemporaryDirectory()
+        self.limit = Budget(epsilon, delta)
+        self.ledger = Ledger(Path(self.folder.name) / "a.ledger", limit=self.limit)
+        self.rho_limit = Fraction(Limit.of(self.limit).rho, RHO_GRID)
+        self.kept: dict[str, list[Charge]] = {}
+        self.states: dict[str, str] = {}
+
+    def fits(self, charges: list[Charge]) -> bool:
+        """The rule, in fractions that are on the grid."""
+        cost = sum((charge.cost for charge in charges), Cost.of_laplace([]))
+        pure = cost.epsilon is not None and cost.epsilon <= self.limit.epsilon
+        return cost.delta <= self.limit.delta / 2 and (cost.rho <= self.rho_limit or pure)
+
+    def attempt(self, charges: list[Charge]) -> None:
+        """Charge, and see the model agree."""
+        dataset = charges[0].dataset
+        wanted = self.kept.get(dataset, []) + charges
+        if self.fits(wanted):
+            entries = self.ledger.charge_many(charges)
+            assert [charge.cost for charge in charges] == [entry.cost for entry in entries]
+            self.kept[dataset] = wanted
+            self.states.update({charge.release_id: "charged" for charge in charges})
+        else:
+            with pytest.raises(BudgetExceeded):
+                self.ledger.charge_many(charges)
+
+    @rule(
+        epsilons=st.lists(st.integers(1, 400), min_size=1, max_size=3),
+        delta=st.integers(0, 50),
+        dataset=st.sampled_from(["east", "west"]),
+    )
+    def charge_laplace(self, epsilons: list[int], delta: int, dataset: str) -> None:
+        """One or several pure releases."""
+        first = len(self.states)
+        self.attempt(
+            [
+                laplace(f"{first}-{n}", Fraction(e, 1000), delta=Fraction(delta, 10**9), dataset=dataset)
+                for n, e in enumerate(epsilons)
+            ]
+        )
+
+    @rule(epsilon=st.integers(1, 400), digits=st.integers(6, 9), dataset=st.sampled_from(["east", "west"]))
+    def charge_gaussian(self, epsilon: int, digits: int, dataset: str) -> None:
+        """One concentrated release."""
+        charge = gaussian(
+            f"g{len(self.states)}", Fraction(epsilon, 100), Fraction(1, 10**digits), dataset=dataset
+        )
+        self.attempt([charge])
+
+    @rule(pick=st.integers(0, 10**6), state=st.sampled_from(["released", "abandoned"]))
+    def end(self, pick: int, state: Any) -> None:
+        """End some release, once."""
+        if not self.states:
+            return
+        name = sorted(self.states)[pick % len(self.states)]
+        if self.states[name] in {"charged", state}:
+            assert self.ledger.mark(name, state).state == state
+            self.states[name] = state
+        else:
+            with pytest.raises(LedgerError):
+                self.ledger.mark(name, state)
+
+    @rule()
+    def reopen(self) -> None:
+        """Forget everything but the file."""
+        self.ledger = Ledger(self.ledger.path, limit=self.limit)
+
+    @invariant()
+    def holds(self) -> None:
+        """The file says what the model says, and never more than the limit."""
+        for dataset in ("east", "west"):
+            status = self.ledger.status(dataset)
+            names = [charge.release_id for charge in self.kept.get(dataset, [])]
+            assert [(entry.release_id, entry.state) for entry in status.entries] == [
+                (name, self.states[name]) for name in names
+            ]
+            assert status.spent.epsilon + status.left.epsilon == self.limit.epsilon
+            assert status.spent.delta + status.left.delta == self.limit.delta
+
+    def teardown(self) -> None:
+        """The whole file still holds."""
+        if hasattr(self, "ledger"):
+            self.ledger.verify()
+            self.folder.cleanup()
+
+
+TestLedgerMachine = LedgerMachine.TestCase
+TestLedgerMachine.settings = settings(
+    max_examples=15, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

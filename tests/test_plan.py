@@ -1,0 +1,113 @@
+"""Plans: free, exact, printable and restorable."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+import sqlglot
+
+from ddpmi import Bounds, Budget, InputError, Plan
+from ddpmi.sql import DUCKDB
+
+BUDGET = Budget(1, 1e-7)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mechanism": "laplace"},
+        {"bounds": Bounds(pairs=3, clip="0.3", step="0.1", labels=2)},
+        {"bounds": Bounds(pairs=1), "distinct": "units"},
+        {"distinct": True, "row_local": True},
+        {"shares": {"pairs": 0.4, "features": 0.3, "labels": 0.2, "total": 0.1}},
+        {"budget": Budget(Fraction(1, 3), 1e-9)},
+    ],
+)
+def test_a_plan_survives_a_round_trip(options: dict[str, object]) -> None:
+    """from_dict restores the same plan with the same digest."""
+    plan = Plan(**{"budget": BUDGET, "bounds": Bounds(pairs=50), **options})
+    restored = Plan.from_dict(plan.to_dict())
+    assert (restored, restored.digest) == (plan, plan.digest)
+
+
+def test_any_changed_parameter_changes_the_digest() -> None:
+    """The digest stands for all parameters."""
+    plans = [
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50)),
+        Plan(budget=Budget(2, 1e-7), bounds=Bounds(pairs=50)),
+        Plan(budget=BUDGET, bounds=Bounds(pairs=51)),
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50, labels=2)),
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50), mechanism="laplace"),
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50), distinct=True),
+    ]
+    assert len({plan.digest for plan in plans}) == len(plans)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"budget": 1},
+        {"bounds": {"pairs": 5}},
+        {"mechanism": "uniform"},
+        {"distinct": "rows"},
+        {"distinct": "units"},
+        {"shares": {"pairs": 1}},
+        {"shares": {"pairs": 0.7, "features": 0.23, "labels": 0.06, "total": 0.02}},
+        {"shares": {"pairs": 1, "features": 0, "labels": 0, "total": 0}},
+        {"shares": 0.5},
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused_with_a_hint(wrong: dict[str, object]) -> None:
+    """Each wrong parameter is an InputError that says what to do."""
+    with pytest.raises(InputError, match="Hint:"):
+        Plan(**{"budget": BUDGET, "bounds": Bounds(pairs=50), **wrong})
+
+
+def test_a_plan_of_another_format_is_refused() -> None:
+    """A newer plan is not half understood."""
+    with pytest.raises(InputError, match="format"):
+        Plan.from_dict({**Plan(budget=BUDGET, bounds=Bounds(pairs=50)).to_dict(), "format": 99})
+
+
+def test_explain_names_everything_that_will_happen() -> None:
+    """Shares, scales, threshold, guarantee, cost and SQL are in the text."""
+    text = Plan(budget=BUDGET, bounds=Bounds(pairs=50, clip=100), distinct=True).explain()
+    for part in (
+        "epsilon=1, delta=1e-07",
+        "0.7",
+        "0.23",
+        "sigma",
+        "A pair needs about",
+        "rho=",
+        "0..100",
+        "distinct",
+        "-- joint",
+        "Relies on",
+    ):
+        assert part in text
+
+
+def test_the_threshold_in_words_is_the_threshold_in_the_plan() -> None:
+    """ "About N units" is the threshold divided by what one light unit adds."""
+    plan = Plan(budget=BUDGET, bounds=Bounds(pairs=1), distinct="units")
+    units = plan.calibration.tables["pairs"].threshold / 256
+    assert f"about {int(units) + 1} units" in plan.explain()
+
+
+@pytest.mark.parametrize("strategy", ["scale", "sample"])
+@pytest.mark.parametrize("clip", [None, 5])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_every_step_is_sql_that_other_engines_can_parse(strategy, clip, mechanism) -> None:
+    """The text stays within what DuckDB, Spark and PostgreSQL all read."""
+    plan = Plan(budget=BUDGET, bounds=Bounds(pairs=5, clip=clip, strategy=strategy), mechanism=mechanism)
+    for step in plan.steps(DUCKDB):
+        for dialect in ("duckdb", "spark", "postgres"):
+            assert sqlglot.parse_one(step.sql.replace("$salt", "'s'"), read=dialect) is not None
+
+
+def test_relies_on_says_what_was_taken_on_trust() -> None:
+    """Declarations of the owner are listed, and nothing else is."""
+    assert Plan(budget=BUDGET, bounds=Bounds(pairs=5)).relies_on == []
+    assert len(Plan(budget=BUDGET, bounds=Bounds(pairs=5), distinct=True, row_local=True).relies_on) == 2

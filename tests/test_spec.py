@@ -1,0 +1,88 @@
+"""Declared columns and bounds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from ddpmi import Bounds, InputError, SchemaError
+from ddpmi.spec import Columns, find_columns
+
+
+def test_our_names_and_the_papers_names_are_recognised() -> None:
+    """unit/feature/label and id/feature/partition need no flags."""
+    assert find_columns({}, ["label", "unit", "feature"]).named() == {
+        "unit": "unit",
+        "feature": "feature",
+        "label": "label",
+    }
+    assert find_columns({}, ["id", "partition", "feature", "observation"]).named() == {
+        "unit": "id",
+        "feature": "feature",
+        "label": "partition",
+    }
+
+
+def test_a_value_column_is_used_only_when_named() -> None:
+    """A column called value or observation is ignored until the caller asks for it."""
+    assert find_columns({}, ["unit", "feature", "label", "value"]).value is None
+
+
+def test_a_missing_column_is_named_with_what_there_is() -> None:
+    """The error says which column is missing and lists those that exist."""
+    with pytest.raises(SchemaError, match=r"no column 'user'.*'id'"):
+        find_columns({"unit": "user"}, ["id", "feature", "label"])
+
+
+def test_an_unrecognised_role_asks_for_its_flag() -> None:
+    """A role that is neither named nor recognised says how to name it."""
+    with pytest.raises(SchemaError, match="--label NAME"):
+        find_columns({}, ["unit", "feature", "country"])
+
+
+def test_one_column_cannot_play_two_roles() -> None:
+    """unit, feature and label must differ."""
+    with pytest.raises(SchemaError, match="three columns"):
+        Columns(unit="a", feature="a", label="b")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pairs": 0},
+        {"pairs": True},
+        {"pairs": 2.0},
+        {"pairs": 2, "labels": 0},
+        {"pairs": 2, "cap": 1},
+        {"pairs": 2, "cap": -1},
+        {"pairs": 2, "strategy": "reservoir"},
+        {"pairs": 2, "strategy": "sample", "cap": 5},
+        {"pairs": 2, "step": 2},
+        {"pairs": 2, "clip": 0},
+        {"pairs": 2, "clip": -1},
+        {"pairs": 2, "clip": float("nan")},
+        {"pairs": 2, "clip": float("inf")},
+        {"pairs": 2, "clip": 1, "step": 0},
+        {"pairs": 2, "clip": 1, "step": 0.3},
+        {"pairs": 2, "clip": "1e-400", "step": "1e-400"},
+        {"pairs": 2, "clip": "1e399", "step": "1e399"},
+        {"pairs": 1, "clip": "730e-324", "step": "7.3e-324"},
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused_with_a_hint(wrong: dict[str, object]) -> None:
+    """Each wrong bound is an InputError that says what to do."""
+    with pytest.raises(InputError, match="Hint:"):
+        Bounds(**wrong)
+
+
+def test_decimals_are_exact() -> None:
+    """0.3 with step 0.1 is three levels, which floats would not say."""
+    assert Bounds(pairs=1, clip=0.3, step=0.1).levels == 3
+    assert Bounds(pairs=1, clip=0.3, step=0.1).clip == Fraction(3, 10)
+
+
+def test_bounds_survive_a_round_trip() -> None:
+    """from_dict restores what to_dict wrote."""
+    bounds = Bounds(pairs=7, clip="2.5", step="0.5", labels=3, cap=40)
+    assert Bounds.from_dict(bounds.to_dict()) == bounds
