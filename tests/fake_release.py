@@ -61,14 +61,11 @@ def exact_release(counts: Counts) -> FakeRelease:
 
 
 def private_release(
-    counts: Counts, *, g: int = 0, step: object = 1, mechanism: str = "gaussian", threshold: int | None = None
+    counts: Counts, *, g: int = 0, step: object = 1, mechanism: str = "discrete_gaussian", threshold: int | None = None
 ) -> FakeRelease:
     """Release counts with a receipt that says how noisy they are."""
     exact = exact_release(counts)
-    tables = {
-        name: {"mechanism": mechanism, "scale": sd, "sd_user": sd, "threshold": None}
-        for name, sd in SD.items()
-    }
+    tables = {name: {"mechanism": mechanism, "scale": sd, "sd_user": sd, "threshold": None} for name, sd in SD.items()}
     tables["pairs"]["threshold"] = threshold
     receipt = {
         "private": True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import mpmath
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
-
-Cdf = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 
 ALARM = 1e-7
 """A p-value below this fails a test: the rate of false alarms of one chi-square."""
@@ -71,7 +70,8 @@ def binned(
     samples: NDArray[np.int64], cdf: Callable[[NDArray[np.int64]], NDArray[np.float64]], spread: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Counts and exact shares over at most 400 bins, all integers where the law is narrow, tails included."""
-    z = stats.laplace.ppf(np.concatenate([[5e-5, 2e-4, 1e-3], np.arange(1, 400) / 400, 1 - np.array([1e-3, 2e-4, 5e-5])]))
+    ends = np.array([5e-5, 2e-4, 1e-3])
+    z = stats.laplace.ppf(np.concatenate([ends, np.arange(1, 400) / 400, 1 - ends]))
     candidates = np.unique(np.concatenate([np.rint(z * spread).astype(np.int64), np.arange(-9, 9)]))
     edges: list[int] = []
     last = 0.0
@@ -92,6 +92,7 @@ def two_sample(a: Sequence[int], b: Sequence[int], bins: int = 20) -> float:
     return float(stats.chi2_contingency(table).pvalue)
 
 
-def brute_below(weight: Callable[[int], mpmath.mpf], values: range, k: int) -> mpmath.mpf:
-    """P[X <= k] by adding up a mass function over a range that holds all but nothing of it."""
-    return mpmath.fsum(weight(z) for z in values if z <= k) / mpmath.fsum(weight(z) for z in values)
+def running_sums(weight: Callable[[int], mpmath.mpf], values: range) -> dict[int, mpmath.mpf]:
+    """P[X <= k] of each k, by adding up a mass function over a range that holds all but nothing of it."""
+    sums = list(accumulate(weight(z) for z in values))
+    return {z: x / sums[-1] for z, x in zip(values, sums, strict=True)}

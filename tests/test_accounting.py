@@ -276,6 +276,20 @@ def test_the_better_view_is_spent() -> None:
     assert converted < 5
 
 
+def test_costs_are_rounded_up_and_limits_down() -> None:
+    """A third of a grid step costs a whole one, each time; a limit gives no part of a step."""
+    third = Cost(epsilon=Fraction(1, 3 * 10**12), rho=Fraction(1, 3 * 10**15), delta=Fraction(1, 3 * 10**18))
+    assert Total().plus(third).plus(third) == Total(epsilon=2, rho=2, delta=2)
+    limit = Limit.of(Budget(Fraction(1, 3), Fraction(1, 3)))
+    assert (limit.epsilon, limit.delta) == (333_333_333_333, 166_666_666_666_666_666)
+
+
+def test_spent_counts_thresholds_beside_the_conversion() -> None:
+    """The delta of a concentrated history is the conversion's half and every threshold's part."""
+    total = Total().plus(Cost.of_gaussian("0.01", "2e-7")).plus(Cost.of_gaussian("0.01", "1e-7"))
+    assert spent(Limit.of(Budget(4, 1e-6)), total).delta == Fraction(8, 10**7)
+
+
 def test_a_gaussian_release_closes_the_pure_branch() -> None:
     """Epsilons of pure entries may not be added beside a rho: the smaller of two per entry is no rule."""
     limit = Limit.of(Budget(1, 1e-6))

@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import joint
 
 from ddpmi import Bounds, Budget, Plan, observe
 from ddpmi.contributions import Bounding, steps, weight_of_equal_pairs
 from ddpmi.sql import DUCKDB
 from ddpmi.testing import _salt, exact_sums, hostile_rows, sensitivity_replay
+from reference import joint
 
 KEYS = ["unit", "feature", "label"]
 SETTINGS = settings(max_examples=25, deadline=None)

@@ -23,8 +23,8 @@ from ddpmi import (
     Plan,
     Release,
     ReleaseError,
+    curator,
 )
-from ddpmi import curator
 from ddpmi.engines.duckdb import DuckDBEngine
 from ddpmi.testing import exact_sums, seeded_release
 

@@ -41,11 +41,7 @@ def exact_sums(draw: st.DrawFn, counts: st.SearchStrategy[int] = COUNTS) -> tupl
 def probabilities(draw: st.DrawFn) -> tuple[float, float, float]:
     """Draw a feasible table of doubles, margins from 1e-12 to 1 - 1e-12, independent ones among them."""
     px, py = (
-        draw(
-            st.one_of(
-                st.floats(1e-12, 1e-3), st.floats(1e-3, 0.999), st.floats(1e-12, 1e-3).map(lambda p: 1 - p)
-            )
-        )
+        draw(st.one_of(st.floats(1e-12, 1e-3), st.floats(1e-3, 0.999), st.floats(1e-12, 1e-3).map(lambda p: 1 - p)))
         for _ in range(2)
     )
     low, high = max(0.0, px - (1 - py)), min(px, py)
@@ -86,7 +82,7 @@ def calc_mi(pxy: float, px: float, py: float, tol: float = 1e-15) -> float:
 
 
 @given(probabilities())
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 def test_stable_equals_the_definition(table: tuple[float, float, float]) -> None:
     """On any feasible table of doubles the stable method has 11 correct digits, near independence too."""
     expected = defined(*table)
@@ -105,6 +101,7 @@ def test_rare_feature_that_is_the_label(p: float) -> None:
 
 
 @given(exact_sums())
+@settings(deadline=None)
 def test_exact_tables_have_information_between_zero_and_entropy(sums: tuple[int, int, int, int]) -> None:
     """Mutual information is never negative, never NaN, and never above the smaller entropy."""
     pxy, px, py = feasible(*sums)
@@ -114,15 +111,15 @@ def test_exact_tables_have_information_between_zero_and_entropy(sums: tuple[int,
 
 
 @given(exact_sums())
+@settings(deadline=None)
 def test_symmetric(sums: tuple[int, int, int, int]) -> None:
     """Feature and label may change places."""
     pxy, px, py = feasible(*sums)
-    assert mutual_information(pxy, px, py) == pytest.approx(
-        mutual_information(pxy, py, px), rel=1e-12, abs=1e-32
-    )
+    assert mutual_information(pxy, px, py) == pytest.approx(mutual_information(pxy, py, px), rel=1e-12, abs=1e-32)
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))
+@settings(deadline=None)
 def test_zero_under_independence(x: int, y: int) -> None:
     """A table whose joint is the product of its margins carries nothing but its rounding."""
     pxy, px, py = feasible(x * y, x * 1000, y * 1000, 10**6)
@@ -131,7 +128,7 @@ def test_zero_under_independence(x: int, y: int) -> None:
 
 
 @given(exact_sums(SMALL_COUNTS))
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_equals_scikit_learn(sums: tuple[int, int, int, int]) -> None:
     """Counts of units give scikit-learn's number."""
     j, f, l, n = sums  # noqa: E741
@@ -141,6 +138,7 @@ def test_equals_scikit_learn(sums: tuple[int, int, int, int]) -> None:
 
 
 @given(st.lists(exact_sums(), min_size=1, max_size=30))
+@settings(deadline=None)
 def test_paper_equals_its_algorithms(tables: list[tuple[int, int, int, int]]) -> None:
     """Method "paper" is the loop of algorithms 2 and 3, direction that of algorithm 1."""
     pxy, px, py = feasible(*np.array(tables).T)
@@ -163,12 +161,8 @@ def test_sql_equals_numpy(method: Method) -> None:
     pxy = np.where(rng.random(size) < 0.5, rng.uniform(low, high), pxy)
     pxy[::7], pxy[1::7] = low[::7], high[1::7]
     pxy = np.clip(pxy, low, high)
-    edges = np.array(
-        [(0, 0, 0), (1, 1, 1), (0, 0, 1), (0, 1, 0), (0.5, 0.5, 1), (0, 0.5, 0.5), (1e-9, 1e-9, 1e-9)]
-    )
-    pxy, px, py = (
-        np.concatenate((column, edge)) for column, edge in zip((pxy, px, py), edges.T, strict=True)
-    )
+    edges = np.array([(0, 0, 0), (1, 1, 1), (0, 0, 1), (0, 1, 0), (0.5, 0.5, 1), (0, 0.5, 0.5), (1e-9, 1e-9, 1e-9)])
+    pxy, px, py = (np.concatenate((column, edge)) for column, edge in zip((pxy, px, py), edges.T, strict=True))
     table = pa.table({"a": pxy, "b": px, "c": py})
     with duckdb.connect() as connection:
         connection.register("cells", table)
@@ -183,13 +177,12 @@ def test_sql_equals_numpy(method: Method) -> None:
 @pytest.mark.parametrize("method", ["stable", "paper"])
 def test_sql_parses_in_each_dialect(dialect: str, method: Method) -> None:
     """The text is one expression in every dialect, and its names are the given ones."""
-    tree = sqlglot.parse_one(
-        f"SELECT {mutual_information_sql('p1', 'p2', 'p3', method=method)} AS mi", dialect=dialect
-    )
+    tree = sqlglot.parse_one(f"SELECT {mutual_information_sql('p1', 'p2', 'p3', method=method)} AS mi", dialect=dialect)
     assert {column.name for column in tree.find_all(sqlglot.exp.Column)} == {"p1", "p2", "p3"}
 
 
 @given(SUMS, SUMS, SUMS, SUMS)
+@settings(deadline=None)
 def test_noisy_sums_become_feasible(joint: int, feature: int, label: int, total: int) -> None:
     """Whatever the noise did, the projected table exists and its information is finite and not negative."""
     j, f, l, n = (int(s) for s in clip_sums(joint, feature, label, total))  # noqa: E741
@@ -202,6 +195,7 @@ def test_noisy_sums_become_feasible(joint: int, feature: int, label: int, total:
 
 
 @given(exact_sums())
+@settings(deadline=None)
 def test_exact_sums_stay_bit_for_bit(sums: tuple[int, int, int, int]) -> None:
     """A table that exists is left alone: its probabilities are plain quotients."""
     j, f, l, n = sums  # noqa: E741

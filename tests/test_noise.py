@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from noise_oracles import ALARM, ONES, Scripted, binned, chi_square, gaussian_cdf, laplace_cdf, two_sample
 from numpy.typing import NDArray
 
+from ddpmi import noise_samplers
 from ddpmi.errors import InputError
 from ddpmi.noise import (
     MAX_SCALE,
@@ -178,12 +179,19 @@ def test_saturation_of_laplace() -> None:
     assert [int(wide.sample(1, s)[0]) for s in (top, bottom)] == [NOISE_LIMIT, -NOISE_LIMIT]
 
 
-def test_saturation_of_gaussian() -> None:
-    """A uniform 28000 bits from 1 saturates at sigma 2^55, on both sides, if the coin accepts it."""
-    wide = gaussian(MAX_SCALE)
-    far = [0xFFFF, ONES, *[ONES] * 440, 5]
-    signs = [Scripted([*far, sign << 63, 0]) for sign in (0, 1)]
-    assert [int(wide.sample(1, s)[0]) for s in signs] == [NOISE_LIMIT, -NOISE_LIMIT]
+class FarTable:
+    """A table whose every draw is a block beyond all integers of 64 bits."""
+
+    def draw(self, n: int, source: object) -> tuple[NDArray[np.int64], dict[int, int]]:
+        return np.full(n, 1 << 62, dtype=np.int64), dict.fromkeys(range(n), 1 << 70)
+
+
+def test_saturation_of_gaussian(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block beyond all integers of 64 bits saturates, on both sides, if the coin accepts it."""
+    monkeypatch.setattr(noise_samplers, "_gaussian_table", lambda _: (51, FarTable()))
+    signs = [Scripted([sign << 63, *[0] * 60]) for sign in (0, 1)]
+    got = [noise_samplers._accepted(Fraction(1 << 110), 1, s) for s in signs]
+    assert [np.clip(z, -NOISE_LIMIT, NOISE_LIMIT).tolist() for z in got] == [[NOISE_LIMIT], [-NOISE_LIMIT]]
 
 
 class Fixed:

@@ -68,7 +68,7 @@ def test_coin_on_its_boundary(head: int, low: int, shortfall: int, more: int) ->
 def test_far_proposals_are_decided_exactly(coin: int, sign: int) -> None:
     """A block from beyond the table is accepted by its own exact chance."""
     shift, table = noise_samplers._gaussian_table(WIDE)
-    u = (1 << 512) - (1 << 100)
+    u = (1 << 512) - (1 << 40)
     block = Table(table.law).draw(1, _far_script(u, 512))[1][0]
     inside = (1 << shift) - 1
     size = (block << shift) + inside + sign

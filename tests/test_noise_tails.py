@@ -44,7 +44,8 @@ def _gaussian_truth(sigma: Fraction, t: int) -> mpmath.mpf:
     v = 2 * _mp(sigma) ** 2
     edge = math.ceil(25 * sigma) + 5
     whole = 1 + 2 * mpmath.fsum(mpmath.exp(-mpmath.mpf(k * k) / v) for k in range(1, edge))
-    tail = mpmath.fsum(mpmath.exp(-mpmath.mpf(k * k) / v) for k in range(abs(t - 1) + 1 if t < 1 else t, t + edge if t > 0 else edge - t))
+    start = t if t > 0 else 1 - t
+    tail = mpmath.fsum(mpmath.exp(-mpmath.mpf(k * k) / v) for k in range(start, start + edge))
     return mpmath.log(tail / whole) if t > 0 else mpmath.log1p(-tail / whole)
 
 
@@ -73,7 +74,16 @@ def _log_normal(sigma: Fraction, t: mpmath.mpf) -> mpmath.mpf:
     return mpmath.log(mpmath.erfc(t / _mp(sigma) / mpmath.sqrt(2)) / 2)
 
 
-@pytest.mark.parametrize("sigma", [Fraction(999), *WIDE])
+def test_gaussian_log_tail_by_long_sums() -> None:
+    """At sigma 1000, where sums are longest, the bound lies between P[N >= t] and P[N >= t - 1/2]."""
+    sigma = Fraction(1000)
+    for t in (1100, 3000, 6000, 8760, 20_000):
+        bound = DiscreteGaussian(variance=sigma**2).log_tail(t)
+        top = _log_normal(sigma, mpmath.mpf(t) - 0.5)
+        assert _log_normal(sigma, mpmath.mpf(t)) < bound < top + 1e-9
+
+
+@pytest.mark.parametrize("sigma", WIDE)
 def test_gaussian_log_tail_where_wide(sigma: Fraction) -> None:
     """From one sigma on the bound lies above P[N >= t - 1/2], hence above the truth, and at most at P[N >= t - 1]."""
     for x in (1.1, 2, 4, 6, 8.4, 8.5, 8.76, 12, 36, 37, 40, 200, 1000):

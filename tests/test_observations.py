@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 
 import duckdb
 import pandas as pd
@@ -103,7 +103,7 @@ def test_one_and_the_text_one_are_one_unit() -> None:
         (pa.array([-7], pa.int8()), "-7"),
         (pa.array([2**63], pa.uint64()), str(2**63)),
         (pa.array([True]), "true"),
-        (pa.array([datetime.date(2026, 1, 2)]), "2026-01-02"),
+        (pa.array([dt.date(2026, 1, 2)]), "2026-01-02"),
         (pa.array([" A "]), " A "),
         (pa.array(["é"]).dictionary_encode(), "é"),
     ],

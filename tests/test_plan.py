@@ -90,7 +90,7 @@ def test_explain_names_everything_that_will_happen() -> None:
 
 
 def test_the_threshold_in_words_is_the_threshold_in_the_plan() -> None:
-    """ "About N units" is the threshold divided by what one light unit adds."""
+    """The number of units in words is the threshold divided by what one light unit adds."""
     plan = Plan(budget=BUDGET, bounds=Bounds(pairs=1), distinct="units")
     units = plan.calibration.tables["pairs"].threshold / 256
     assert f"about {int(units) + 1} units" in plan.explain()

@@ -71,9 +71,7 @@ def test_a_private_page_says_what_is_promised(tmp_path: Path) -> None:
 
 def test_an_exact_page_is_stamped_first(tmp_path: Path) -> None:
     """NOT PRIVATE stands in the title and before the heading."""
-    text = report(rank(exact_release(COUNTS)), tmp_path / "p.html", title="Drinks").read_text(
-        encoding="utf-8"
-    )
+    text = report(rank(exact_release(COUNTS)), tmp_path / "p.html", title="Drinks").read_text(encoding="utf-8")
     assert "<title>NOT PRIVATE: Drinks</title>" in text
     body = text[text.index("<body") :]
     assert body.index("NOT PRIVATE") < body.index("<h1><bdi>Drinks</bdi></h1>")
@@ -85,9 +83,7 @@ def test_the_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     page = Page(text)
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
     assert not re.search(r"https?://|url\(|@import", text)
-    assert all(
-        value is not None and value.startswith("#") for name, value in page.attributes if name == "href"
-    )
+    assert all(value is not None and value.startswith("#") for name, value in page.attributes if name == "href")
     assert not [name for name, _ in page.attributes if name.startswith("on") or name == "src"]
     assert "default-src 'none'" in text
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddpmi import show
@@ -20,6 +20,7 @@ BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_printable_leaves_no_control_character(text: str) -> None:
     """After escaping no control, line separator, surrogate or bidirectional character is left."""
     shown = show.printable(text)
@@ -34,14 +35,13 @@ def test_printable_keeps_ordinary_text() -> None:
 
 
 @given(st.text())
+@settings(deadline=None)
 def test_html_has_no_markup(text: str) -> None:
     """No name can open a tag, end an attribute or start an entity of its own."""
     assert not set(show.escape_html(text)) & set("<>\"'")
 
 
-@pytest.mark.parametrize(
-    "start", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
-)
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 def test_csv_cells_cannot_start_a_formula(start: str) -> None:
     """A cell that would run gets a quote before it; NULL and other cells stay."""
     column = pa.chunked_array([[start + "1", "a" + start, None, ""]])
@@ -55,6 +55,7 @@ def test_csv_column_without_formulas_is_not_copied() -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=("Cc", "Cs", "Mn", "Me"))), st.integers(1, 30))
+@settings(deadline=None)
 def test_fit_fills_the_width(text: str, width: int) -> None:
     """A text is cut or padded to its cells."""
     assert show.width_of(show.fit(text, width)) == show.width_of(show.fit(text, width, right=True)) == width
@@ -63,10 +64,7 @@ def test_fit_fills_the_width(text: str, width: int) -> None:
 def test_promise_names_what_is_known() -> None:
     """Small deltas are not rounded away, and exact sums are called by their name."""
     said = show.promise({"epsilon": 0.25, "delta": 1e-12, "unit": None}, private=True)
-    assert (
-        said
-        == "Differentially private: epsilon=0.25, delta=1e-12 for adding or removing all rows of one unit."
-    )
+    assert said == "Differentially private: epsilon=0.25, delta=1e-12 for adding or removing all rows of one unit."
     assert show.promise(None, private=False).startswith("NOT PRIVATE")
 
 

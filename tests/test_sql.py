@@ -6,9 +6,9 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import keyed_hash
 
 from ddpmi.sql import DUCKDB, literal, quote
+from reference import keyed_hash
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 

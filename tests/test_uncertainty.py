@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddpmi.errors import InputError
@@ -45,6 +45,7 @@ def noise_of(sums: tuple[float, float, float, float], *, heavy: bool = False) ->
 
 
 @given(CELLS)
+@settings(deadline=None)
 def test_small_noise_has_the_gradient_of_finite_differences(cells: list[int]) -> None:
     """With tiny noise in one sum the deviation is the slope of mutual information along that sum."""
     p, step, sd = table_of(cells), 1e-6, 1e-9
@@ -58,6 +59,7 @@ def test_small_noise_has_the_gradient_of_finite_differences(cells: list[int]) ->
 
 
 @given(CELLS)
+@settings(deadline=None)
 def test_bias_is_the_printed_formula(cells: list[int]) -> None:
     """Half the trace of Hessian and covariance is the sum of reciprocals of the design."""
     p = table_of(cells)
@@ -71,6 +73,28 @@ def test_bias_is_the_printed_formula(cells: list[int]) -> None:
     )
     bias, _ = moments((p[0], p[1], p[2]), Noise(joint=sd_j, feature=sd_f, label=sd_l, total=0.0))
     assert float(bias[0]) == pytest.approx(expected, rel=1e-9)
+
+
+@given(CELLS)
+@settings(max_examples=40, deadline=None)
+def test_variance_is_that_of_a_numeric_hessian(cells: list[int]) -> None:
+    """Variance is g.S.g + 1/2 tr((H S)^2) with g and H from finite differences, the total's noise included."""
+    p, step = table_of(cells), 1e-4
+
+    def mi(*ways: np.ndarray) -> float:
+        return float(mutual_information(*(p[:, 0] + step * sum(ways, np.zeros(3)))))
+
+    axes = np.eye(3)
+    gradient = np.array([mi(axis) - mi(-axis) for axis in axes]) / (2 * step)
+    hessian = np.array(
+        [[mi(u, v) - mi(u, -v) - mi(-u, v) + mi(-u, -v) for v in axes] for u in axes],
+    ) / (4 * step**2)
+    noise = Noise(joint=0.004, feature=0.005, label=0.006, total=0.007)
+    spread = np.diag([noise.joint**2, noise.feature**2, noise.label**2]) + noise.total**2 * p @ p.T
+    product = hessian @ spread
+    expected = gradient @ spread @ gradient + np.trace(product @ product) / 2
+    _, variance = moments((p[0], p[1], p[2]), noise)
+    assert float(variance[0]) == pytest.approx(expected, rel=1e-2)
 
 
 def test_second_order_takes_over_at_independence() -> None:
@@ -117,6 +141,7 @@ def _noisy(sums: tuple[int, ...], mechanism: Mechanism, *, size: int = 20_000) -
 
 
 @given(st.lists(st.integers(0, 50), min_size=4, max_size=4), st.floats(0, 0.2), st.floats(0, 0.2))
+@settings(deadline=None)
 def test_bounds_are_ordered_on_any_table(cells: list[int], sd: float, sd_margin: float) -> None:
     """Empty cells, one-sided tables and huge noise give 0 <= low <= mi <= high, all finite."""
     a, b, c, d = cells
@@ -126,6 +151,18 @@ def test_bounds_are_ordered_on_any_table(cells: list[int], sd: float, sd_margin:
     low, high = interval(mi, p, noise)
     assert np.isfinite(high).all()
     assert 0 <= low[0] <= mi[0] <= high[0]
+
+
+def test_near_the_threshold_independence_is_possible() -> None:
+    """Where the true joint may be px*py the low end is 0; where it may not, the lowest joint's information."""
+    px, py = np.array([0.1]), np.array([0.2])
+    noise = Noise(joint=0.001, feature=0, label=0, total=0)
+    bounds = (np.array([0.04]), np.array([0.05]))
+    crossing = widen_near_threshold(bounds, (np.array([0.03]), px, py), np.zeros(1), noise, mechanism="gaussian")
+    assert crossing[0].tolist() == [0.0]
+    above = widen_near_threshold(bounds, (np.array([0.06]), px, py), np.ones(1), noise, mechanism="gaussian")
+    assert 0.03 < above[0][0] < 0.04
+    assert above[1].tolist() == [0.05]
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])

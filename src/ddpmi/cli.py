@@ -58,7 +58,6 @@ app = App(
     default_parameter=Parameter(negative=""),
     suppress_keyboard_interrupt=False,
 )
-app.command(cli_ledger.app)
 
 
 @app.command(help_epilogue=example("ddpmi demo -o flights"))
@@ -293,6 +292,9 @@ def receipt(
     show.put(json.dumps(found, indent=2) + "\n" if format == "json" else show.printed(describe(found)))
 
 
+app.command(cli_ledger.app)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one for each way to end
     """Run one command.
 
@@ -314,8 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one 
     except DdpmiError as error:
         return show.say_known_error(error)
     except KeyboardInterrupt as error:
-        show.say_error("Interrupted.", notes=getattr(error, "__notes__", ()))
-        return show.INTERRUPTED
+        return _say_interrupted(error)
     except BrokenPipeError:
         return _stop_talking()
     except OSError as error:
@@ -327,7 +328,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one 
         )
         return show.FAILED
     except Exception as error:  # noqa: BLE001 - a traceback may quote rows
-        return _say_unexpected(error)
+        # DuckDB's own words for Ctrl-C, raised as a bare RuntimeError.
+        return _say_interrupted(error) if str(error) == "Query interrupted" else _say_unexpected(error)
 
 
 def _run(words: list[str]) -> int:
@@ -350,6 +352,11 @@ def _stop_talking() -> int:
     """Whoever read stdout has seen enough. The interpreter flushes once more at exit; let that go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _say_interrupted(error: BaseException) -> int:
+    show.say_error("Interrupted.", notes=getattr(error, "__notes__", ()))
+    return show.INTERRUPTED
 
 
 def _say_unexpected(error: Exception) -> int:

@@ -17,6 +17,7 @@ File = Annotated[Path, Parameter(metavar="FILE")]
 
 app = App(
     name="ledger",
+    version_flags=(),
     help="Create and read ledgers: the record of what was spent.",
     help_epilogue=example(
         "ddpmi ledger create visits.ledger --epsilon 4 --delta 1e-6", "ddpmi ledger show visits.ledger"

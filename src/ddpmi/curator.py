@@ -42,7 +42,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _EXACT_STEP = Fraction(1, 10**6)
 
 
-def release(  # noqa: PLR0913 - the interface of the border
+def release(
     obs: Observations,
     plan: Plan,
     *,

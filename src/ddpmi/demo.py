@@ -35,7 +35,6 @@ LIMIT = ("4", "1e-5")
 """Epsilon and delta of the demo's ledger: room for a few more releases."""
 TOP = 3
 """Destinations shown for each airline."""
-_COLUMNS = {"unit": "tailnum", "feature": "dest", "label": "carrier"}
 
 
 def run_demo(output: Path, *, progress: Progress | None = None) -> tuple[str, Ranking]:
@@ -65,7 +64,7 @@ def run_demo(output: Path, *, progress: Progress | None = None) -> tuple[str, Ra
     folder = new_folder(output)
     ledger = Ledger(folder / "flights.ledger", limit=Budget(*LIMIT))
     with _unpacked(source, folder) as file:
-        obs = observe(file, **_COLUMNS, dataset="flights")
+        obs = observe(file, unit="tailnum", feature="dest", label="carrier", dataset="flights")
         noisy = release(obs, plan, ledger=ledger, to=folder / "flights.release", progress=progress)
         truth = exact(obs, progress=progress)
     ranking = readable(rank(noisy), _names(source, "airlines"), _names(source, "airports"))

@@ -97,7 +97,10 @@ def _noise(plan: Plan) -> str:
 def _cost(plan: Plan) -> str:
     cost = plan.cost
     if cost.epsilon is not None:
-        return f"The ledger is charged epsilon={shortest(cost.epsilon)} (rho={float(cost.rho):.6g}), and delta={shortest(cost.delta)} for the threshold."
+        return (
+            f"The ledger is charged epsilon={shortest(cost.epsilon)} (rho={float(cost.rho):.6g}), "
+            f"and delta={shortest(cost.delta)} for the threshold."
+        )
     return (
         f"The ledger is charged rho={float(cost.rho):.6g} (zCDP), and delta={shortest(cost.delta)} for the threshold."
     )

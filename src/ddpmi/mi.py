@@ -134,9 +134,7 @@ def _term(p: Floats, row: Floats, col: Floats, cov: Floats) -> Floats:
         series += coefficient
     far = p * np.log(np.where(some, p, 1.0) / np.where(some, row, 1.0) / np.where(some, col, 1.0)) - cov
     # An empty cell has e = -1 and h = 1: its term is row*col, which is -cov.
-    return np.where(
-        near & some, product * e_near * e_near * series, np.where(some, far, np.where(p > 0, 0.0, -cov))
-    )
+    return np.where(near & some, product * e_near * e_near * series, np.where(some, far, np.where(p > 0, 0.0, -cov)))
 
 
 def mutual_information_sql(
@@ -209,9 +207,7 @@ def clip_sums(
     return np.clip(j, np.maximum(0, f - (n - l)), np.minimum(f, l)), f, l, n
 
 
-def feasible(
-    joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: ArrayLike
-) -> tuple[Floats, Floats, Floats]:
+def feasible(joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Turn noisy integer sums into probabilities of a table that can exist.
 
     Args:
@@ -232,9 +228,7 @@ def feasible(
     return j / whole, f / whole, l / whole
 
 
-def shares(
-    joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: ArrayLike = 1.0
-) -> tuple[Floats, Floats]:
+def shares(joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: ArrayLike = 1.0) -> tuple[Floats, Floats]:
     """Compute the feature's share inside the label and outside it; NaN where that side is empty.
 
     >>> inside, outside = shares(6, 10, 20, 100)
@@ -245,9 +239,7 @@ def shares(
     return _ratio(j, l), _ratio(f - j, n - l)
 
 
-def direction(
-    joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: ArrayLike = 1.0
-) -> NDArray[np.bool_]:
+def direction(joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: ArrayLike = 1.0) -> NDArray[np.bool_]:
     """Tell presence (True) from absence (False): is the share inside larger than the share outside?
 
     Args:

@@ -100,7 +100,7 @@ def _later_terms(variance: Fraction, t: int) -> float:
     """Sum exp(-((t + i)^2 - t^2) / (2 variance)) over i >= 1, up to terms below exp(-40)."""
     spread = 80 * float(variance)
     start = float(min(t, _FAR))
-    count = math.ceil(spread / (start + math.sqrt(start * start + spread))) + 1
+    count = math.ceil(spread / (start + math.sqrt(start * start + spread) or 1.0)) + 1
     i = np.arange(1, count + 1, dtype=np.float64)
     slope, bend = (min(_float(x), _FAR) for x in (t / variance, 1 / (2 * variance)))
     return float(np.exp(-i * slope - i * i * bend).sum())

@@ -48,7 +48,7 @@ class Plan:
     """How much one unit may change."""
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto"
     """The noise; "auto" takes the one with the lower threshold."""
-    shares: Mapping[str, Fraction] = field(default_factory=lambda: dict(DEFAULT_SHARES))
+    shares: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULT_SHARES))
     """Parts of the budget for pairs, features, labels and total; they sum to 1."""
     distinct: contributions.Distinct = False
     """What the data's owner declares about duplicates: True or "units" skips work, and is void if false."""
@@ -102,7 +102,7 @@ class Plan:
     @property
     def grid(self) -> Fraction:
         """One grid step of a released sum in the value's own units."""
-        return self.bounds.step / 2**self.calibration.bounding.g
+        return self.bounds.step / (1 << self.calibration.bounding.g)
 
     @property
     def relies_on(self) -> list[str]:

@@ -82,20 +82,19 @@ def _common(release_id: str, dataset: str, engine: Mapping[str, str]) -> dict[st
 
 def _noise(noise: TableNoise, grid: Fraction) -> dict[str, Any]:
     mechanism = noise.mechanism
-    laplace = isinstance(mechanism, DiscreteLaplace)
-    return {
-        "mechanism": "discrete_laplace" if laplace else "discrete_gaussian",
-        "scale": float(mechanism.scale) if laplace else math.sqrt(mechanism.variance),
-        "sd_user": mechanism.sd * float(grid),
-        "threshold": noise.threshold,
-    }
+    if isinstance(mechanism, DiscreteLaplace):
+        law, scale = "discrete_laplace", float(mechanism.scale)
+    else:
+        law, scale = "discrete_gaussian", math.sqrt(mechanism.variance)
+    return {"mechanism": law, "scale": scale, "sd_user": mechanism.sd * float(grid), "threshold": noise.threshold}
 
 
 def describe(receipt: Mapping[str, Any]) -> str:
     """Put a receipt into words for people."""
     promise = receipt["guarantee"]
+    made_by = f"ddpmi {receipt['versions']['ddpmi']} on {receipt['engine']}"
     lines = [
-        f"Release {receipt['release_id']} of dataset {receipt['dataset']!r}, made {receipt['created']} with ddpmi {receipt['versions']['ddpmi']} on {receipt['engine']}"
+        f"Release {receipt['release_id']} of dataset {receipt['dataset']!r}, made {receipt['created']} with {made_by}"
     ]
     if not receipt["private"]:
         lines += [
@@ -106,7 +105,8 @@ def describe(receipt: Mapping[str, Any]) -> str:
         lines += [
             "",
             "Promise",
-            f"  epsilon={promise['epsilon']:g}, delta={promise['delta']:g} for every unit (column {promise['unit']!r}): {promise['neighbours']}",
+            f"  epsilon={promise['epsilon']:g}, delta={promise['delta']:g} for every unit (column {promise['unit']!r})",
+            f"  neighbours: {promise['neighbours']}",
         ]
         if promise["rho"] is not None:
             lines.append(f"  from rho={promise['rho']:g} (zero-concentrated)")

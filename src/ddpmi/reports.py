@@ -208,9 +208,7 @@ def _row(row: dict[str, Any], longest: float) -> str:
 
 
 def _bar(row: dict[str, Any], longest: float) -> str:
-    low, at, high = (
-        _BAR * row[name] / longest if longest > 0 else 0.0 for name in ("mi_low", "mi", "mi_high")
-    )
+    low, at, high = (_BAR * row[name] / longest if longest > 0 else 0.0 for name in ("mi_low", "mi", "mi_high"))
     whisker = f'<path d="M{low:.1f} 8H{high:.1f}M{low:.1f} 5v6M{high:.1f} 5v6"/>' if high - low >= 1 else ""
     return (
         f'<svg viewBox="0 0 {_BAR + 2} 16" aria-hidden="true" focusable="false">'

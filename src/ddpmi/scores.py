@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -47,6 +47,7 @@ _TAKE = 1 << 22  # rows gathered at once, so that no text column reaches the 2 G
 _BLOCK = 1 << 16
 _NUMBERS = COLUMNS[6:]
 _DIGITS = 12
+_FEW = 1 << 16  # NumPy sorts 16-bit integers by counting
 _POWERS = np.array([float(f"1e{k}") for k in range(-280, 281)])  # read from text: exact on every platform
 
 
@@ -202,9 +203,7 @@ class _Block:
         )
 
 
-def _score_block(
-    block: _Block, receipt: Mapping[str, Any], method: measures.Method, tol: float
-) -> dict[str, Floats]:
+def _score_block(block: _Block, receipt: Mapping[str, Any], method: measures.Method, tol: float) -> dict[str, Floats]:
     unit, label_grid = _unit(receipt), _label_grid(receipt)
     total = np.int64(block.total * label_grid)
     sums = measures.clip_sums(block.joint, block.feature, block.label * label_grid, total)
@@ -226,31 +225,29 @@ def _score_block(
     }
 
 
-def _bounds(
-    mi: Floats, table: uncertainty.Table, block: _Block, receipt: Mapping[str, Any]
-) -> tuple[Floats, Floats]:
+def _bounds(mi: Floats, table: uncertainty.Table, block: _Block, receipt: Mapping[str, Any]) -> tuple[Floats, Floats]:
     """Bound mutual information by the noise that the receipt states."""
     tables, unit = receipt["tables"], _unit(receipt)
     whole = max(float(block.total * _label_grid(receipt) * unit), float(unit))
-    sd = {
-        name: float(tables[name]["sd_user"] or 0.0) / whole
-        for name in ("pairs", "features", "labels", "total")
-    }
+    sd = {name: float(tables[name]["sd_user"] or 0.0) / whole for name in ("pairs", "features", "labels", "total")}
     noise = uncertainty.Noise(
         joint=sd["pairs"],
         feature=sd["features"],
         label=sd["labels"],
         total=sd["total"],
-        heavy=any(entry["mechanism"] == "laplace" for entry in tables.values()),
+        heavy=any(_kind(entry) == "laplace" for entry in tables.values()),
     )
     bounds = uncertainty.interval(mi, table, noise)
     threshold = tables["pairs"].get("threshold")
     if threshold is None or noise.joint == 0:
         return bounds
     excess = (block.joint - int(threshold)).astype(np.float64) * (float(unit) / (noise.joint * whole))
-    return uncertainty.widen_near_threshold(
-        bounds, table, excess, noise, mechanism=tables["pairs"]["mechanism"]
-    )
+    return uncertainty.widen_near_threshold(bounds, table, excess, noise, mechanism=_kind(tables["pairs"]))
+
+
+def _kind(entry: Mapping[str, Any]) -> Literal["gaussian", "laplace"]:
+    """Read the kind of noise from a table's entry in the receipt: "discrete_laplace" or "discrete_gaussian"."""
+    return "laplace" if "laplace" in entry["mechanism"] else "gaussian"
 
 
 def _unit(receipt: Mapping[str, Any]) -> Fraction:
@@ -317,8 +314,11 @@ def places_in_groups(groups: Integers) -> Integers:
     count = len(groups)
     if count == 0:
         return np.empty(0, np.int64)
-    # One sort of distinct integers is faster than a stable sort with ties.
-    by_group = np.argsort(groups.astype(np.int64) * count + np.arange(count))
+    if groups.max() < _FEW:
+        by_group = np.argsort(groups.astype(np.uint16), kind="stable")
+    else:
+        # One sort of distinct integers is faster than a stable sort with ties.
+        by_group = np.argsort(groups.astype(np.int64) * count + np.arange(count))
     ordered = groups[by_group]
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     places = np.empty(count, np.int64)

@@ -73,9 +73,7 @@ def width_of(text: str) -> int:
     """
     if text.isascii():
         return len(text)
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
@@ -118,9 +116,7 @@ def promise(guarantee: Mapping[str, Any] | None, *, private: bool) -> str:
     return f"Differentially private: {spent} for adding or removing all rows of one {unit}."
 
 
-def write_new(
-    path: str | os.PathLike[str], write: Callable[[Path], None], *, overwrite: bool = False
-) -> Path:
+def write_new(path: str | os.PathLike[str], write: Callable[[Path], None], *, overwrite: bool = False) -> Path:
     """Write a file under a temporary name beside its place, then move it there whole.
 
     Args:
@@ -176,9 +172,7 @@ def ranking_text(rows: list[dict[str, Any]], count: int, said: str, *, width: in
     0 pairs
     """
     shown = [cells_of(row) for row in rows]
-    counted = f"{count} pair{'' if count == 1 else 's'}" + (
-        f", {len(rows)} shown" if len(rows) < count else ""
-    )
+    counted = f"{count} pair{'' if count == 1 else 's'}" + (f", {len(rows)} shown" if len(rows) < count else "")
     if not shown:
         return f"{said}\n{counted}"
     widths = {name: max(len(name), *(width_of(cells[name]) for cells in shown)) for name in _SHOWN}
@@ -187,8 +181,7 @@ def ranking_text(rows: list[dict[str, Any]], count: int, said: str, *, width: in
     widths["feature"] = min(widths["feature"], max(_NARROW, room - widths["label"]))
     lines = [{name: name for name in _SHOWN}, *shown]
     table = (
-        "  ".join(fit(line[n], widths[n], right=n not in (*_NAMES, "direction")) for n in _SHOWN)
-        for line in lines
+        "  ".join(fit(line[n], widths[n], right=n not in (*_NAMES, "direction")) for n in _SHOWN) for line in lines
     )
     return "\n".join((said, *(line.rstrip() for line in table), counted))
 

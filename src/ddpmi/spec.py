@@ -70,15 +70,15 @@ def find_columns(given: Mapping[str, str | None], available: Iterable[str]) -> C
     Columns(unit='id', feature='feature', label='country', value=None)
     """
     names = list(available)
-    chosen = {role: given.get(role) or _recognise(role, names) for role in KNOWN_NAMES}
-    chosen["value"] = given.get("value")
-    missing = [name for name in chosen.values() if name is not None and name not in names]
+    keys = {role: given.get(role) or _recognise(role, names) for role in KNOWN_NAMES}
+    value = given.get("value")
+    missing = [name for name in [*keys.values(), value] if name is not None and name not in names]
     if missing:
         raise SchemaError(
             f"The data has no column {missing[0]!r}; it has {_listing(names)}.",
             hint="column names are case-sensitive; pass them as unit=, feature=, label=, value=",
         )
-    return Columns(**chosen)  # type: ignore[arg-type]  # value alone may be None
+    return Columns(**keys, value=value)
 
 
 def _recognise(role: str, names: list[str]) -> str:

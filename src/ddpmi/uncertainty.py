@@ -105,9 +105,7 @@ def moments(table: Table, noise: Noise) -> tuple[Floats, Floats]:
     bias = (var @ np.array((h00, h11, h22)) + curve * var_n) / 2
     first = var @ grad**2 + np.einsum("in,in->n", p, grad) ** 2 * var_n
     # tr((H S)^2) for S = diag(var) + var_n p p'.
-    square = (
-        np.einsum("ikn,i,k->n", hessian**2, var, var) + 2 * var_n * (var @ along**2) + (var_n * curve) ** 2
-    )
+    square = np.einsum("ikn,i,k->n", hessian**2, var, var) + 2 * var_n * (var @ along**2) + (var_n * curve) ** 2
     return bias, first + square / 2
 
 

@@ -6,7 +6,7 @@ steps. Stages never ask which engine they run on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,10 +22,13 @@ Kind = Literal["text", "integer", "boolean", "date", "number", "untyped", "other
 class Source(Protocol):
     """Data that has been named but not read."""
 
-    engine: str
-    """Name of the engine that will read it."""
-    dialect: Dialect
-    """How that engine spells the steps."""
+    @property
+    def engine(self) -> str:
+        """Name of the engine that will read it."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How that engine spells the steps."""
 
     def schema(self) -> Mapping[str, tuple[Kind, str]]:
         """Return column -> (kind, the engine's own type name). Reads no row."""
@@ -48,7 +51,7 @@ class Engine(Protocol):
     """Whether the relation can be read only once."""
     version: str
 
-    def __enter__(self) -> Engine: ...
+    def __enter__(self) -> Self: ...
 
     def __exit__(self, *exception: object) -> None: ...
 

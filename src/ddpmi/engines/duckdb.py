@@ -7,7 +7,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi.engines import files, frames
 from ddpmi.errors import EngineError, InputError
@@ -15,7 +15,6 @@ from ddpmi.sql import DUCKDB, Dialect, Step, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
 
     import duckdb
     import pyarrow as pa
@@ -82,12 +81,10 @@ class DuckDBEngine:
             shutil.rmtree(self._spill, ignore_errors=True)
             raise
 
-    def __enter__(self) -> DuckDBEngine:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._connection.close()
         shutil.rmtree(self._spill, ignore_errors=True)
 

@@ -5,7 +5,7 @@ Conversion never fails because of one row: in a column of mixed Python objects, 
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def _key_text(item: object) -> str | None:
         return "true" if item else "false"
     if hasattr(item, "__index__"):
         return str(int(item))
-    if isinstance(item, datetime.date) and not isinstance(item, datetime.datetime):
+    if isinstance(item, dt.date) and not isinstance(item, dt.datetime):
         return item.isoformat()
     return None
 

@@ -1,0 +1,91 @@
+"""The command line in this process and in one of its own, and small data files for it."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpmi.cli import main
+from ddpmi.ledger import Ledger
+
+if TYPE_CHECKING:
+    import pytest
+
+SRC = Path(__file__).resolve().parents[1] / "src"
+CANARY = "canary"
+BUDGET = ("--epsilon", "1", "--delta", "1e-6")
+PAIRS = ("--pairs", "2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A folder with data and a ledger, and the command line inside it."""
+
+    folder: Path
+    capture: pytest.CaptureFixture[str]
+
+    def run(self, *words: str) -> Ran:
+        """Run one command in this process."""
+        self.capture.readouterr()
+        code = main(words)
+        out, err = self.capture.readouterr()
+        return Ran(code=code, out=out, err=err)
+
+    def release(self, *words: str, data: str = "visits.csv", output: str = "visits.release") -> Ran:
+        """Release a file with the usual budget, ledger and bounds, and more words."""
+        return self.run("release", data, *BUDGET, *PAIRS, *self.paid(output), *words)
+
+    def paid(self, output: str) -> tuple[str, ...]:
+        """Return the words that say who pays and where the release goes."""
+        return ("--ledger", "visits.ledger", "-o", output)
+
+    def charges(self, dataset: str = "default") -> list[str]:
+        """Return the states of what the ledger was charged."""
+        return [entry.state for entry in Ledger(self.folder / "visits.ledger").status(dataset).entries]
+
+    def names(self) -> set[str]:
+        """Return everything in the folder, hidden files too."""
+        return {path.name for path in self.folder.iterdir()}
+
+    def write(self, name: str, rows: list[tuple[object, ...]], head: str = "unit,feature,label") -> str:
+        """Write a CSV file."""
+        with (self.folder / name).open("w", encoding="utf-8", newline="") as file:
+            file.write(head + "\n")
+            csv.writer(file, lineterminator="\n").writerows(rows)
+        return name
+
+
+def visits(units: int = 1000) -> list[tuple[object, ...]]:
+    """Return rows in which half of the units have a feature of their own; names of units are canaries."""
+    rows: list[tuple[object, ...]] = []
+    for unit in range(units):
+        label = ("north", "south")[unit % 2]
+        rows += [(f"{CANARY}-{unit}", feature, label) for feature in ("everyone", f"only {label}")]
+    return rows
+
+
+def in_its_own_process(folder: Path, *words: str, python: tuple[str, ...] = ("-m", "ddpmi")) -> Ran:
+    """Run one command as a user would."""
+    done = subprocess.run(
+        [sys.executable, *python, *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(SRC)},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
