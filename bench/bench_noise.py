@@ -1,6 +1,6 @@
 """Samples per second of the noise, beside OpenDP's samplers in the same run, on one core.
 
-    python bench/bench_noise.py [--out bench/results/noise.json] [--size 4000000] [--opendp-size 20000]
+python bench/bench_noise.py [--out bench/results/noise.json] [--size 4000000] [--opendp-size 20000]
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,8 +70,12 @@ class Place:
         return name
 
 
-def visits(units: int = 1000) -> list[tuple[object, ...]]:
-    """Return rows in which half of the units have a feature of their own; names of units are canaries."""
+@cache
+def visits(units: int = 4000) -> list[tuple[object, ...]]:
+    """Return rows in which half of the units have a feature of their own; names of units are canaries.
+
+    With 4,000 units the ranking could be wrong only if the total's noise passed ten standard deviations.
+    """
     rows: list[tuple[object, ...]] = []
     for unit in range(units):
         label = ("north", "south")[unit % 2]

@@ -6,7 +6,6 @@ import math
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-import mpmath
 import numpy as np
 from scipy import special, stats
 
@@ -15,6 +14,7 @@ from ddpmi.randomness import Keystream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    import mpmath
     from numpy.typing import NDArray
 
 ALARM = 1e-7
@@ -45,14 +45,15 @@ def laplace_cdf(b: float, k: NDArray[np.int64]) -> NDArray[np.float64]:
     """P[Z <= k] of the discrete Laplace, by the geometric series."""
     q = math.exp(-1 / b)
     tail = np.exp(-np.where(k < 0, -k, k + 1) / b) / (1 + q)
-    return np.where(k < 0, tail, 1 - tail)
+    return np.asarray(np.where(k < 0, tail, 1 - tail), dtype=np.float64)
 
 
 def gaussian_cdf(sigma: float, k: NDArray[np.int64]) -> NDArray[np.float64]:
     """P[Z <= k] of the discrete Gaussian: summed up to sigma 10^4, then Phi((k + 1/2)/sigma), right to 1e-13."""
     if sigma > 1e4:
         x = (k + 0.5) / sigma
-        return np.asarray(special.ndtr(x)) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi) / (24 * sigma**2)
+        bend = x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi) / (24 * sigma**2)
+        return np.asarray(special.ndtr(x) + bend)
     edge = math.ceil(12 * sigma) + 2
     mass = np.exp(-(np.arange(-edge, edge + 1) ** 2) / (2 * sigma**2))
     total = np.cumsum(mass) / mass.sum()

@@ -45,9 +45,7 @@ def test_what_is_no_epsilon_is_refused(epsilon: Any) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "delta", [-1e-9, 1, 1.5, 1e-18, 5e-324, float("nan"), float("inf"), False, None, "x"]
-)
+@pytest.mark.parametrize("delta", [-1e-9, 1, 1.5, 1e-18, 5e-324, float("nan"), float("inf"), False, None, "x"])
 def test_what_is_no_delta_is_refused(delta: Any) -> None:
     """Delta is 0, or at least 2e-18 and below 1."""
     with pytest.raises(InputError, match="delta"):

@@ -20,6 +20,7 @@ import pytest
 from cli_fixtures import BUDGET, CANARY, PAIRS, SRC, Place, Ran, in_its_own_process, visits
 from ddpmi import cli_show, cli_steps
 from ddpmi.cli import main
+from ddpmi.cli_options import settings_of
 from ddpmi.errors import InputError
 from ddpmi.ledger import Ledger
 from ddpmi.releases import Release
@@ -39,13 +40,26 @@ COLUMNS = [
 ]
 
 
+@pytest.fixture(scope="session")
+def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Make a ledger once; each test takes a copy."""
+    file = tmp_path_factory.mktemp("ledger") / "visits.ledger"
+    assert main(["ledger", "create", str(file), "--epsilon", "4", "--delta", "1e-5"]) == 0
+    return file.read_bytes()
+
+
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Place:
+def place(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    empty_ledger: bytes,
+) -> Place:
     """Make a folder with visits.csv and visits.ledger, and go there."""
     monkeypatch.chdir(tmp_path)
     made = Place(folder=tmp_path, capture=capsys)
     made.write("visits.csv", visits())
-    assert made.run("ledger", "create", "visits.ledger", "--epsilon", "4", "--delta", "1e-5").code == 0
+    (tmp_path / "visits.ledger").write_bytes(empty_ledger)
     return made
 
 
@@ -134,9 +148,12 @@ def test_a_retry_returns_the_stored_release(place: Place) -> None:
 
 
 def test_an_empty_release_warns(place: Place) -> None:
-    """Nothing to show is no error: exit 0, one warning with the threshold in units, a hint, and the charge."""
-    place.write("few.csv", [(f"{CANARY}-{unit}", "a", "x") for unit in range(3)])
-    ran = place.release(data="few.csv")
+    """Nothing to show is no error: exit 0, one warning with the threshold in units, a hint, and the charge.
+
+    A single unit passes the threshold with a probability of at most half of delta, 5e-7.
+    """
+    place.write("one.csv", [(f"{CANARY}-1", "a", "x")])
+    ran = place.release(data="one.csv")
     assert (ran.code, place.charges()) == (0, ["released"])
     assert ran.err.count("Warning:") == 1
     assert "units" in ran.err
@@ -239,6 +256,16 @@ def test_base_and_method(ranked: Place) -> None:
     assert paper == pytest.approx(nats)
 
 
+def test_narrow_terminals_keep_names_whole(ranked: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns shows fewer numbers, and no line is longer."""
+    monkeypatch.setattr(cli_show, "_width", lambda: 80)
+    narrow = ranked.run("rank", "names").out
+    assert "interval" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
+    monkeypatch.setattr(cli_show, "_width", lambda: 120)
+    assert "interval" in ranked.run("rank", "names").out
+
+
 def test_names_are_printed_literally(ranked: Place) -> None:
     """Markup is not read, control characters are escaped, and no CSV cell starts a formula."""
     table = ranked.run("rank", "names").out
@@ -286,12 +313,15 @@ def test_ledger_show(place: Place) -> None:
     assert (unused["entries"], unused["spent"]) == ([], {"epsilon": 0.0, "delta": 0.0})
 
 
-def test_ledger_show_table(place: Place) -> None:
+def test_ledger_show_table(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table names limit, spent and left, and each charge."""
     assert "No release was charged yet." in place.run("ledger", "show", "visits.ledger").out
     place.release("--release-id", "monday")
     shown = place.run("ledger", "show", "visits.ledger").out
-    assert [word in shown for word in ("limit", "spent", "left", "monday", "released")] == [True] * 5
+    assert [word in shown for word in ("limit", "spent", "left", "monday", "released", "time")] == [True] * 6
+    monkeypatch.setattr(cli_show, "_width", lambda: 80)
+    narrow = place.run("ledger", "show", "visits.ledger").out
+    assert ("monday" in narrow, max(map(len, narrow.splitlines())) <= 80) == (True, True)
 
 
 def test_ledger_verify_and_export(place: Place) -> None:
@@ -353,6 +383,8 @@ REFUSED = {
     "shares without numbers": (*PLAIN, "--shares", "pairs,features"),
     "unknown setting": (*PLAIN, "--conf", "secret=1"),
     "setting without value": (*PLAIN, "--conf", "threads"),
+    "setting named twice": (*PLAIN, "--conf", "threads=1", "--conf", "threads=2"),
+    "share named twice": (*PLAIN, "--shares", "pairs=0.5,pairs=0.5"),
     "bad setting": (*PLAIN, "--conf", "memory_limit=lots"),
     "bad release id": (*PLAIN, "--release-id", "a b"),
     "empty dataset": (*PLAIN, "--dataset", " "),
@@ -602,7 +634,7 @@ def test_a_closed_pipe_is_silent(ranked: Place) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     env = os.environ | {"PYTHONPATH": str(SRC)}
-    for words in (command, [*command[:3], "rank", "names", "--format", "csv"]):
+    for words in (command, [*command[:3], "rank", "names", "--format", "csv"], [*command[:3], "--help"]):
         done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, env=env, check=False)
         told = [line for line in done.stderr.decode().splitlines() if not line.startswith("NOT PRIVATE")]
         assert (done.returncode, told) == (0, [])
@@ -642,20 +674,20 @@ def test_ctrl_c(place: Place) -> None:
     before = place.names()
     slow = ("--strategy", "sample", "--conf", "threads=1", "--conf", f"temp_directory={place.folder}")
     words = ("release", "big.parquet", *BUDGET, *PAIRS, *place.paid("visits.release"), *slow)
-    run = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, *words],
         cwd=place.folder,
         env=os.environ | {"PYTHONPATH": str(SRC)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    wait_for(lambda: place.charges() == ["charged"])
-    # The engine's folder is back: rows are being read, for many times as long as the pause.
-    wait_for(lambda: any(place.folder.glob("ddpmi-*")))
-    time.sleep(0.3)
-    run.send_signal(signal.SIGINT)
-    out, err = run.communicate()
+    ) as run:
+        wait_for(lambda: place.charges() == ["charged"] or run.poll() is not None)
+        # The engine's folder is back: rows are being read, for many times as long as the pause.
+        wait_for(lambda: any(place.folder.glob("ddpmi-*")) or run.poll() is not None)
+        time.sleep(0.3)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate()
     assert (run.returncode, out) == (130, ""), err
     assert "Interrupted." in err
     assert "The ledger was charged" in err
@@ -717,10 +749,8 @@ def test_main_reads_the_words_of_the_process(place: Place, monkeypatch: pytest.M
     assert main() == 2
 
 
-def test_options_refuse_half_a_pair() -> None:
+@pytest.mark.parametrize("text", ["threads", "=2", "threads=", " = ", ""])
+def test_options_refuse_half_a_pair(text: str) -> None:
     """KEY=VALUE needs both sides."""
-    from ddpmi.cli_options import pair_of
-
-    for text in ("threads", "=2", "threads=", " = "):
-        with pytest.raises(InputError, match="takes KEY=VALUE"):
-            pair_of("--conf", text, "threads=2")
+    with pytest.raises(InputError, match="takes KEY=VALUE"):
+        settings_of("--conf", [text], "threads=2")

@@ -268,6 +268,14 @@ def test_exact_is_stamped_and_charges_nothing(tmp_path: Path) -> None:
     assert found.total == sum(sums.values())
 
 
+def test_rows_without_a_unit_count_nowhere() -> None:
+    """A missing unit is neither one giant unit nor many small ones, also where no join would drop it."""
+    rows = pa.table({"unit": ["u", None, None], "feature": ["f", "f", "g"], "label": ["x"] * 3})
+    assert ddpmi.exact(ddpmi.observe(rows)).pairs.to_pylist() == [{"feature": "f", "label": "x", "sum": 1}]
+    plan = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=1), distinct="units")
+    assert exact_sums(ddpmi.observe(rows), plan)["pairs"].num_rows == 1
+
+
 def test_exact_sums_decimal_values_on_a_fine_grid() -> None:
     """Unclipped decimals keep six digits; integers stay whole."""
     table = pa.table(
@@ -330,3 +338,25 @@ def test_progress_names_stages(ledger: Ledger) -> None:
         ddpmi.observe(data()), PLAN, ledger=ledger, progress=lambda stage, fraction: heard.append((stage, fraction))
     )
     assert ("draw noise", None) in heard
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_every_table_carries_noise_of_the_declared_width(mechanism: str) -> None:
+    """Over 400 draws the spread of each table is its declared sd to 25 percent (false alarm below 1e-7), centred at 0."""
+    rows = pa.table(
+        {"unit": [str(n) for n in range(3000)], "feature": ["f", "g", "h"] * 1000, "label": ["x", "y"] * 1500}
+    )
+    plan = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), mechanism=mechanism)
+    obs = ddpmi.observe(rows)
+    truth = {name: table.to_pylist() for name, table in exact_sums(obs, plan).items()}
+    errors: dict[str, list[int]] = {name: [] for name in truth}
+    with curator.summed(obs, plan.steps(obs.source.dialect), salt="s") as engine:
+        for _ in range(400):
+            drawn = curator.measure(engine, noises=plan.calibration.tables)
+            for name, exact_rows in truth.items():
+                sums = {tuple(row.values())[:-1]: row["sum"] for row in drawn.scan(name).to_pylist()}
+                errors[name] += [sums[tuple(row.values())[:-1]] - row["sum"] for row in exact_rows]
+    for name, noise in plan.calibration.tables.items():
+        spread = (sum(e * e for e in errors[name]) / len(errors[name])) ** 0.5
+        assert 0.75 < spread / noise.mechanism.sd < 1.25, name
+        assert abs(sum(errors[name])) < 6 * noise.mechanism.sd * len(errors[name]) ** 0.5, name

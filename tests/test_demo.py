@@ -23,7 +23,10 @@ LEFT_BEHIND = {"flights.ledger", "flights.release", "demo-report.html"}
 
 
 def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The demo prints airlines by name, says what the noise did, and leaves ledger, release and report."""
+    """The demo prints airlines by name, says what the noise did, and leaves ledger, release and report.
+
+    The four airlines asserted here have pairs that lie more than five standard deviations above the threshold.
+    """
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     out, err = capsys.readouterr()
@@ -39,8 +42,13 @@ def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def small_flights(folder: Path, packed: str) -> Path:
-    """Write a small table of flights in one of the ways the real one may be packed."""
-    text = "tailnum,dest,carrier\n" + "".join(f"N{plane},{'ATL' if plane % 3 else 'JFK'},DL\n" for plane in range(600))
+    """Write flights of two airlines to a city each, in one of the ways the real table may be packed.
+
+    With 10,000 airplanes for each the noise cannot hide what stands out: that would take 50 standard deviations.
+    """
+    cities = {"DL": "ATL", "UA": "ORD"}
+    rows = (f"{carrier}{plane},{city},{carrier}\n" for carrier, city in cities.items() for plane in range(10_000))
+    text = "tailnum,dest,carrier\n" + "".join(rows)
     file = folder / f"flights.csv{packed}"
     if packed == ".zip":
         with zipfile.ZipFile(file, "w") as archive:
@@ -61,7 +69,7 @@ def test_packed_flights(
     source = small_flights(tmp_path, packed)
     monkeypatch.setattr(datasets, "flights", lambda: source)
     assert main(["demo", "-o", str(tmp_path / "out" / "demo")]) == 0
-    assert "DL" in capsys.readouterr().out
+    assert {"DL", "ATL", "UA", "ORD"} <= set(capsys.readouterr().out.split())
     assert {path.name for path in (tmp_path / "out" / "demo").iterdir()} == LEFT_BEHIND
     assert source.exists()
 

@@ -111,7 +111,7 @@ def check(path: Path, acknowledged: list[str], expected: int) -> None:
 
 
 def kill_writers(path: Path, rounds: int, *, seed: int = 20) -> None:
-    """Kill two writers at some moment after their first charge, again and again on one file."""
+    """Kill two writers at some moment after the first charge of one, again and again on one file."""
     Ledger(path, limit=Budget(10**6))
     moments = random.Random(seed)
     acknowledged: list[str] = []
@@ -119,7 +119,7 @@ def kill_writers(path: Path, rounds: int, *, seed: int = 20) -> None:
         writers = [start(CHARGE, path, f"{number}-{twin}", 100_000) for twin in range(2)]
         for writer in writers:
             go(writer)
-        acknowledged += [read(writer)[0] for writer in writers]
+        acknowledged += read(writers[number % 2])
         time.sleep(moments.random() * 0.03)
         for writer in writers:
             writer.kill()
@@ -131,7 +131,7 @@ def kill_writers(path: Path, rounds: int, *, seed: int = 20) -> None:
         assert set(acknowledged) <= stored
         # One charge of each dead writer may have been committed and not yet acknowledged.
         assert len(stored) <= len(acknowledged) + 2 * (number + 1)
-    assert len(acknowledged) >= 2 * rounds
+    assert len(acknowledged) >= rounds
 
 
 def test_processes_never_overspend_together(tmp_path: Path) -> None:

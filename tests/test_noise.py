@@ -6,14 +6,13 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import opendp.prelude as dp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from noise_oracles import ALARM, ONES, Scripted, binned, chi_square, gaussian_cdf, laplace_cdf, two_sample
-from numpy.typing import NDArray
 
 from ddpmi import noise_samplers
 from ddpmi.errors import InputError
@@ -30,6 +29,10 @@ from ddpmi.noise import (
     discrete_gaussian,
     discrete_laplace,
 )
+from noise_oracles import ALARM, ONES, Scripted, binned, chi_square, gaussian_cdf, laplace_cdf, two_sample
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SCALES = [0.3, 1, 2.5, 10, 15.99, 16, 400, 1e4, 1e6, 1e9]
 N = 1_000_000
@@ -97,7 +100,7 @@ def _shifted(k: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def _zero_twice(k: NDArray[np.int64]) -> NDArray[np.float64]:
     mass = -np.expm1(-0.1) / (1 + np.exp(-0.1))
-    return (laplace_cdf(10, k) + np.where(k >= 0, mass, 0)) / (1 + mass)
+    return np.asarray((laplace_cdf(10, k) + np.where(k >= 0, mass, 0)) / (1 + mass))
 
 
 def _fair_sign(k: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -151,7 +154,8 @@ def test_gaussian_agrees_with_opendp(sigma: float) -> None:
 def test_sizes(mechanism: Mechanism, size: int) -> None:
     """As many int64 samples come as were asked for."""
     samples = mechanism.sample(size)
-    assert (samples.shape, samples.dtype) == ((size,), np.int64)
+    assert samples.shape == (size,)
+    assert samples.dtype == np.int64
 
 
 @pytest.mark.parametrize("make", [laplace, gaussian])
@@ -169,6 +173,12 @@ def test_largest_scale(make: type[Mechanism]) -> None:
     mechanism = make(MAX_SCALE)  # type: ignore[call-arg, arg-type]
     samples = mechanism.sample(N).astype(np.float64)
     assert samples.std() == pytest.approx(mechanism.sd, rel=0.01)
+
+
+def test_limits_fit_together() -> None:
+    """Noise is saturated exactly where no clamped sum can tell, and the largest sum fits into int64."""
+    assert NOISE_LIMIT == SUM_LIMIT + OUTPUT_LIMIT == 2**62 + 2**61 - 1
+    assert np.iinfo(np.int64).max == NOISE_LIMIT + SUM_LIMIT
 
 
 def test_saturation_of_laplace() -> None:
@@ -204,10 +214,12 @@ class Fixed:
         return np.full(size, max(-NOISE_LIMIT, min(self.value, NOISE_LIMIT)), dtype=np.int64)
 
 
-BIG = st.integers(-(1 << 70), 1 << 70)
+EDGES = st.sampled_from([SUM_LIMIT, OUTPUT_LIMIT, SUM_LIMIT + OUTPUT_LIMIT, 1 << 62])
+NEAR_EDGES = st.builds(lambda sign, edge, off: sign * edge + off, st.sampled_from([-1, 1]), EDGES, st.integers(-2, 2))
+BIG = NEAR_EDGES | st.integers(-(1 << 70), 1 << 70)
 
 
-@given(total=st.integers(-(1 << 63), (1 << 63) - 1), noise=BIG)
+@given(total=NEAR_EDGES | st.integers(-(1 << 63), (1 << 63) - 1), noise=BIG)
 def test_add_noise_is_clamping_of_the_true_sum(total: int, noise: int) -> None:
     """Saturating noise and clamping gives the clamped sum of unbounded integers, exactly."""
     clamped = max(-SUM_LIMIT, min(total, SUM_LIMIT))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_oracles import ONES, Scripted, script_of
 
 from ddpmi import noise_samplers
 from ddpmi.noise_tables import Table
 from ddpmi.randomness import Keystream
+from noise_oracles import ONES, Scripted, script_of
 
 WIDE = Fraction(10**12)  # sigma 10^6: blocks of 2^15
 
@@ -43,9 +43,11 @@ def test_laplace_is_block_and_digits() -> None:
         assert noise_samplers.laplace(Fraction(400), 1, Scripted(script)).tolist() == [expected]
 
 
-@given(
-    head=st.integers(0x0100, 0xF000), low=st.integers(0, ONES), shortfall=st.integers(-3, 3), more=st.integers(0, ONES)
-)
+MORE = st.sampled_from([0, 1 << 61, 1 << 63, 7 << 61, ONES]) | st.integers(0, ONES)
+NEAR = st.just(0) | st.integers(-3, 3)
+
+
+@given(head=st.integers(0x0100, 0xF000), low=st.integers(0, ONES), shortfall=NEAR, more=MORE)
 @settings(max_examples=200, deadline=None)
 def test_coin_on_its_boundary(head: int, low: int, shortfall: int, more: int) -> None:
     """A proposal whose coin lies within three steps of exp(-x) is kept iff U < exp(-x), with 96 bits of U."""
@@ -79,7 +81,7 @@ def test_far_proposals_are_decided_exactly(coin: int, sign: int) -> None:
     assert kept == ([-size if sign else size] if coin < chance * 2**32 else [])
 
 
-@given(st.fractions(0, 5, max_denominator=10**9), st.integers(-1, 1), st.integers(0, ONES))
+@given(st.fractions(0, 5, max_denominator=10**9), NEAR, MORE)
 @settings(max_examples=200, deadline=None)
 def test_lazy_coin(x: Fraction, shift: int, more: int) -> None:
     """The lazy coin compares U with exp(-x) as 96 bits of both do."""

@@ -167,7 +167,9 @@ def test_gaussian_quantile(sigma: Fraction, p: str) -> None:
     assert below < _mp(Fraction(p)) <= at
 
 
-@pytest.mark.parametrize("p", ["1e-500", "1e-18", "0.001", "0.3", "0.499", "0.5", "0.7", "0.999", "0.999999999999999999"])
+@pytest.mark.parametrize(
+    "p", ["1e-500", "1e-18", "0.001", "0.3", "0.499", "0.5", "0.7", "0.999", "0.999999999999999999"]
+)
 @pytest.mark.parametrize("sigma", WIDE)
 def test_wide_gaussian_quantile(sigma: Fraction, p: str) -> None:
     """The wide quantile is certain (P[N <= k] >= p) and at most 1 and 1e-9 sigma too far out."""

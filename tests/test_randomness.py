@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -10,11 +11,11 @@ import threading
 
 import numpy as np
 import pytest
-from noise_oracles import ALARM, chi_square
 
 from ddpmi import randomness
 from ddpmi.errors import InputError
 from ddpmi.randomness import Keystream, system
+from noise_oracles import ALARM, chi_square
 
 FORKED = """
 import os
@@ -54,6 +55,9 @@ def test_key_is_replaced() -> None:
     kept._next_key = None  # type: ignore[assignment, method-assign]
     assert np.array_equal(ours[:words], kept.words(words))
     assert np.array_equal(ours[words:], np.concatenate([second.words(words), second.words(8)])[words:])
+    assert not set(ours[words:].tolist()) & set(ours[:words].tolist())
+    other = Keystream(bytes(range(32)))
+    assert not set(ours[words:].tolist()) & set(np.concatenate([other.words(words), other.words(8)])[words:].tolist())
     plain = kept._cipher.update(bytes(64))
     assert plain != ours[words:].tobytes()
     assert not set(np.frombuffer(plain, dtype=np.uint64).tolist()) & set(ours[words:].tolist())
@@ -68,7 +72,7 @@ def test_system_key_is_replaced_with_fresh_bytes(monkeypatch: pytest.MonkeyPatch
         asked.append(n)
         return bytes(n)
 
-    monkeypatch.setattr(randomness.os, "urandom", urandom)
+    monkeypatch.setattr(os, "urandom", urandom)
     stream.words(randomness._REKEY_BYTES // 8)
     assert asked == []
     stream.words(1)
@@ -95,11 +99,15 @@ def test_never_copied() -> None:
     assert pickle.loads(pickle.dumps(system())).words(2).size == 2
 
 
-@pytest.mark.skipif(not hasattr(randomness.os, "fork"), reason="this system has no fork")
-def test_forked_children_draw_their_own() -> None:
-    """Eight forked children and their parent, all with one source object at hand, draw different words."""
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("first", ["", "import os; os.getpid = lambda: 1\n"])
+def test_forked_children_draw_their_own(first: str) -> None:
+    """Eight forked children and their parent, with one source object, draw different words, also if their numbers agree."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED], capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", first + FORKED],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     lines = done.stdout.split()
     assert len(lines) == 9
@@ -110,7 +118,7 @@ def test_process_number_alone_also_changes_the_stream(monkeypatch: pytest.Monkey
     """A child made behind Python's back is seen by its process number."""
     before = randomness._stream_here()
     assert randomness._stream_here() is before
-    monkeypatch.setattr(randomness.os, "getpid", lambda: -1)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
     assert randomness._stream_here() is not before
 
 

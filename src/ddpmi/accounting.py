@@ -66,9 +66,7 @@ def epsilon_for(rho: Fraction, delta: Fraction) -> Fraction:
     """
     _check_delta(delta)
     if not 0 <= rho <= _LARGEST_RHO:
-        raise InputError(
-            f"rho must be between 0 and 1e12, got rho={float(rho):g}.", hint="epsilon_for(rho, delta)"
-        )
+        raise InputError(f"rho must be between 0 and 1e12, got rho={float(rho):g}.", hint="epsilon_for(rho, delta)")
     if rho == 0:
         return Fraction(0)
     with localcontext(_context()):
@@ -300,9 +298,7 @@ def spent(limit: Limit, total: Total) -> Amount:
     {'epsilon': 1.0, 'delta': 1e-08}
     """
     delta = Fraction(total.delta, DELTA_GRID)
-    views = (
-        [] if total.epsilon is None else [Amount(epsilon=Fraction(total.epsilon, EPSILON_GRID), delta=delta)]
-    )
+    views = [] if total.epsilon is None else [Amount(epsilon=Fraction(total.epsilon, EPSILON_GRID), delta=delta)]
     if total.rho == 0:
         views.append(Amount(epsilon=Fraction(0), delta=delta))
     elif limit.delta and total.rho < RHO_CAP:

@@ -105,9 +105,7 @@ class Budget:
         exact_epsilon = exact_decimal(epsilon, "epsilon")
         exact_delta = exact_decimal(delta, "delta")
         if not _SMALLEST_EPSILON <= exact_epsilon <= _LARGEST_EPSILON:
-            raise InputError(
-                f"epsilon must be between 1e-9 and 1e6, got epsilon={_shown(epsilon)}.", hint=_EXAMPLE
-            )
+            raise InputError(f"epsilon must be between 1e-9 and 1e6, got epsilon={_shown(epsilon)}.", hint=_EXAMPLE)
         if exact_delta != 0 and not _SMALLEST_DELTA <= exact_delta < 1:
             raise InputError(
                 f"delta must be 0, or at least 2e-18 and below 1, got delta={_shown(delta)}.", hint=_EXAMPLE
@@ -145,9 +143,7 @@ class Budget:
         """
         divisor = exact_decimal(parts, "divisor")
         if divisor <= 0:
-            raise InputError(
-                f"a budget is divided by a positive number, got {_shown(parts)}.", hint="budget / 4"
-            )
+            raise InputError(f"a budget is divided by a positive number, got {_shown(parts)}.", hint="budget / 4")
         return Budget(self.epsilon / divisor, self.delta / divisor)
 
     def __repr__(self) -> str:

@@ -77,7 +77,7 @@ def demo(*, output: Folder = Path("demo")) -> None:
     cells = (
         [row["label"], row["feature"], *part, f"{row['lift']:.3g}"] for row, part in zip(rows, shares, strict=True)
     )
-    show.put(f"{show.rich_table(heads, cells, left=heads[:2])}\n{told}")
+    show.put(f"{show.rich_table(heads, cells, names=heads[:2])}\n{told}")
 
 
 @app.command(
@@ -264,7 +264,10 @@ def rank(  # noqa: PLR0913
         show.say(ranking.promise)
     whole = top is None and chosen != "table"
     count = max(1, len(ranking)) if whole else top or _USUAL_TOP
-    shown = ranking.top(count, per=per or ("all" if whole else "label"), direction=direction)
+    if whole and per is None and direction == "both":
+        shown = ranking  # as it is: sorting millions of pairs again would change nothing
+    else:
+        shown = ranking.top(count, per=per or ("all" if whole else "label"), direction=direction)
     if chosen != "table":
         show.write_ranking(shown, chosen, output)
     elif output is None:
@@ -317,7 +320,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one 
         return show.say_known_error(error)
     except KeyboardInterrupt as error:
         return _say_interrupted(error)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):
+        # The second is how the help of the command line meets a closed pipe.
         return _stop_talking()
     except OSError as error:
         where = "" if error.filename is None else f": {error.filename}"

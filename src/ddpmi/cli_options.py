@@ -14,6 +14,8 @@ from cyclopts import Group, Parameter
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ddpmi.observations import Observations
     from ddpmi.plan import Plan
     from ddpmi.spec import Bounds
@@ -72,10 +74,7 @@ class ReadingOptions:
         >>> ReadingOptions(conf=("threads=2",)).named()
         {'dataset': 'default', 'conf': {'threads': '2'}}
         """
-        return {
-            "dataset": self.dataset,
-            "conf": dict(pair_of("--conf", text, "threads=2") for text in self.conf),
-        }
+        return {"dataset": self.dataset, "conf": settings_of("--conf", self.conf, "threads=2")}
 
 
 @Parameter(name="*", group=BOUNDS)
@@ -176,16 +175,21 @@ def shares_of(text: str) -> dict[str, str]:
     >>> shares_of("pairs=0.7,features=0.3")
     {'pairs': '0.7', 'features': '0.3'}
     """
-    return dict(pair_of("--shares", part, _SHARES) for part in text.split(","))
+    return settings_of("--shares", text.split(","), _SHARES)
 
 
-def pair_of(option: str, text: str, example: str) -> tuple[str, str]:
-    """Read KEY=VALUE.
+def settings_of(option: str, texts: Iterable[str], example: str) -> dict[str, str]:
+    """Read KEY=VALUE, each key once.
 
-    >>> pair_of("--conf", "threads=2", "threads=2")
-    ('threads', '2')
+    >>> settings_of("--conf", ["threads=2"], "threads=2")
+    {'threads': '2'}
     """
-    key, equals, value = text.partition("=")
-    if not (key.strip() and equals and value.strip()):
-        raise InputError(f"{option} takes KEY=VALUE, got {text!r}.", hint=f"{option} {example}")
-    return key.strip(), value.strip()
+    found: dict[str, str] = {}
+    for text in texts:
+        key, _, value = (part.strip() for part in text.partition("="))
+        if not (key and value):
+            raise InputError(f"{option} takes KEY=VALUE, got {text!r}.", hint=f"{option} {example}")
+        if key in found:
+            raise InputError(f"{option} names {key!r} twice.", hint=f"{option} {example}")
+        found[key] = value
+    return found

@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 FAILED, WRONG_USAGE, REFUSED, INTERRUPTED = 1, 2, 3, 130
 
 _PIPE_WIDTH = 120
+_WIDE = 110  # narrower terminals show fewer columns, so that names stay whole
 _PATIENCE = 1.0  # seconds before a bar appears: short runs stay quiet
 _COLUMNS = ("rank", "label", "feature", "direction", "mi", "interval", "share_in", "share_out", "lift")
-_TEXT_COLUMNS = ("label", "feature", "direction")
+_ONLY_WIDE = ("interval", "share_out")
+_WORDS = ("direction", "state", "mechanism", "time")
 
 _SETTINGS = ("memory_limit", "threads", "temp_directory")
 _OPTIONS = (
@@ -105,44 +107,50 @@ def say_known_error(error: DdpmiError) -> int:
     return WRONG_USAGE if isinstance(error, InputError) else FAILED
 
 
-def rich_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, left: Sequence[str] = ()) -> str:
+def rich_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, names: Sequence[str] = ()) -> str:
     """Lay out a table for stdout; cells are literal text.
 
-    >>> print(rich_table(["name", "n"], [["[red]tea", "3"]], left=["name"]), end="")
-    name       n
-    ────────────
-    [red]tea   3
+    Args:
+        heads: Names of the columns.
+        rows: Their cells.
+        names: The columns that hold names: left, and on several lines if need be.
+
+    >>> print(rich_table(["name", "n"], [["[red]tea", "3"]], names=["name"]), end="")
+    name      n
+    ───────────
+    [red]tea  3
     """
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    terminal = sys.stdout.isatty()
     lines = box.SIMPLE_HEAD if "utf" in _encoding().lower() else box.ASCII2
-    table = Table(box=lines, pad_edge=False, show_edge=False)
+    table = Table(box=lines, pad_edge=False, show_edge=False, collapse_padding=True)
     for head in heads:
-        text = head in left
-        table.add_column(
-            head,
-            justify="left" if text else "right",
-            overflow="fold" if text else "ellipsis",
-            no_wrap=not text,
-        )
+        if head in names:
+            table.add_column(head, overflow="fold")
+        else:
+            table.add_column(head, justify="left" if head in _WORDS else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     # Drawn in memory: a closed pipe is then met in one place only.
     page = io.StringIO()
-    console = Console(file=page, force_terminal=terminal, width=None if terminal else _PIPE_WIDTH, highlight=False)
-    console.print(table)
+    Console(file=page, force_terminal=sys.stdout.isatty(), width=_width(), highlight=False).print(table)
     return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
 def ranking_table(ranking: Ranking, shown: Ranking) -> str:
     """Write the rows of a ranking that were asked for under what the whole of it promises."""
     cells = [cells_of(row) for row in shown.table.to_pylist()]
-    heads = [f"mi ({ranking.unit_of_mi})" if name == "mi" else name.replace("_", " ") for name in _COLUMNS]
-    table = rich_table(heads, ([row[name] for name in _COLUMNS] for row in cells), left=_TEXT_COLUMNS) if cells else ""
+    columns = [name for name in _COLUMNS if name not in _ONLY_WIDE or _width() >= _WIDE]
+    heads = [f"mi ({ranking.unit_of_mi})" if name == "mi" else name.replace("_", " ") for name in columns]
+    rows = ([row[name] for name in columns] for row in cells)
+    table = rich_table(heads, rows, names=("label", "feature")) if cells else ""
     return f"{ranking.promise}\n{table}{len(shown)} of {len(ranking)} pairs\n"
 
 
@@ -150,6 +158,9 @@ def write_ranking(ranking: Ranking, format_: str, output: Path | None) -> None:
     """Write csv, json or parquet to a file, or stream it to stdout."""
     from ddpmi.show import write_new
 
+    if output is not None and output.suffix.lower() == f".{format_}":
+        ranking.save(output)
+        return
     with tempfile.TemporaryDirectory() as folder:
         draft = ranking.save(Path(folder) / f"ranking.{format_}")
         if output is not None:
@@ -184,19 +195,18 @@ def printed(text: str) -> str:
 def status_table(status: Status) -> str:
     """Write what a dataset may spend, has spent and has left, and its charges."""
     kinds = (("limit", status.limit), ("spent", status.spent), ("left", status.left))
-    told = [(name, *(f"{float(part):.6g}" for part in (amount.epsilon, amount.delta))) for name, amount in kinds]
+    told = [(name, f"{float(amount.epsilon):.6g}", f"{float(amount.delta):.6g}") for name, amount in kinds]
     title = f"dataset {status.dataset!r}"
-    heads = ("id", "release id", "time", "state", "mechanism", "epsilon", "delta", "rho")
-    entries = [entry.to_dict() for entry in status.entries]
-    rows = (
-        [str(entry[name]) for name in ("id", "release_id", "time", "state", "mechanism")]
-        + [f"{entry[name]:.6g}" for name in heads[5:]]
-        for entry in entries
-    )
-    budget = rich_table((title, "epsilon", "delta"), told, left=(title,))
-    return budget + (
-        "\n" + rich_table(heads, rows, left=("release id",)) if entries else "No release was charged yet.\n"
-    )
+    budget = rich_table((title, "epsilon", "delta"), told, names=(title,))
+    if not status.entries:
+        return f"{budget}No release was charged yet.\n"
+    columns = ["id", "release_id", "state", "epsilon", "delta", "rho"]
+    if _width() >= _WIDE:
+        columns[2:2] = ["time", "mechanism"]
+    entries = (entry.to_dict() for entry in status.entries)
+    rows = ([f"{e[name]:.6g}" if isinstance(e[name], float) else str(e[name]) for name in columns] for e in entries)
+    heads = [name.replace("_", " ") for name in columns]
+    return f"{budget}\n{rich_table(heads, rows, names=('release id',))}"
 
 
 def plan_numbers(plan: Plan) -> dict[str, Any]:

@@ -128,9 +128,7 @@ class Ledger:
             LedgerError: The release was never charged, or ended in the other state.
         """
         if state not in {"released", "abandoned"}:
-            raise InputError(
-                f"state must be 'released' or 'abandoned', got state={state!r}.", hint="'released'"
-            )
+            raise InputError(f"state must be 'released' or 'abandoned', got state={state!r}.", hint="'released'")
         with self._open(write=True) as connection:
             entry = self._entry(connection, release_id)
             if entry.state == state:
@@ -212,9 +210,7 @@ class Ledger:
     def _entry(self, connection: sqlite3.Connection, release_id: str) -> Entry:
         rows = _entries(connection, "WHERE c.release_id = ?", release_id)
         if not rows:
-            raise LedgerError(
-                f"release {release_id!r} was never charged to {self.path}.", hint="charge it first."
-            )
+            raise LedgerError(f"release {release_id!r} was never charged to {self.path}.", hint="charge it first.")
         return rows[0]
 
     def _check_new(self, connection: sqlite3.Connection, charges: Sequence[Charge]) -> None:
@@ -276,10 +272,7 @@ def _total(connection: sqlite3.Connection, dataset: str) -> Total:
 
 
 def _datasets(connection: sqlite3.Connection) -> list[str]:
-    return [
-        name
-        for (name,) in connection.execute("SELECT dataset FROM charges GROUP BY dataset ORDER BY min(id)")
-    ]
+    return [name for (name,) in connection.execute("SELECT dataset FROM charges GROUP BY dataset ORDER BY min(id)")]
 
 
 def _entries(connection: sqlite3.Connection, where: str, value: str) -> list[Entry]:
@@ -293,9 +286,7 @@ def _write_charge(connection: sqlite3.Connection, charge: Charge) -> None:
     _write_event(connection, "charged", number, row)
 
 
-def _write_event(
-    connection: sqlite3.Connection, kind: str, number: int, row: Sequence[str | int | None] = ()
-) -> None:
+def _write_event(connection: sqlite3.Connection, kind: str, number: int, row: Sequence[str | int | None] = ()) -> None:
     seq, previous = _last_event(connection)
     event = (seq + 1, kind, number, now())
     connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (*event, chained(previous, *event, *row)))

@@ -55,9 +55,7 @@ def create(path: Path, limit: Limit) -> None:
         if path.exists():
             return
         if not path.parent.is_dir():
-            raise LedgerError(
-                f"{path} cannot be created: its folder does not exist.", hint=f"mkdir -p '{path.parent}'"
-            )
+            raise LedgerError(f"{path} cannot be created: its folder does not exist.", hint=f"mkdir -p '{path.parent}'")
         # mkstemp makes the file with mode 0600; SQLite gives its journal the same.
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
         os.close(handle)
@@ -156,9 +154,7 @@ def _check_file(path: Path, *, write: bool) -> None:
             f"{path} does not exist.", hint=f"ddpmi ledger create {path} --epsilon 4 --delta 1e-6"
         ) from None
     except (OSError, ValueError) as error:
-        raise LedgerError(
-            f"{path} cannot be read: {error}.", hint="give the path of a ledger file."
-        ) from None
+        raise LedgerError(f"{path} cannot be read: {error}.", hint="give the path of a ledger file.") from None
     if not stat.S_ISREG(mode):
         raise LedgerError(f"{path} is not a file.", hint="give the path of a ledger file.")
     # The bits are tested too, because the superuser may write to anything.

@@ -90,9 +90,7 @@ class DiscreteLaplace:
         >>> DiscreteLaplace(scale=Fraction(1, 1000)).sample(3).tolist()
         [0, 0, 0]
         """
-        return noise_samplers.laplace(
-            self.scale, _count(size), randomness.system() if source is None else source
-        )
+        return noise_samplers.laplace(self.scale, _count(size), randomness.system() if source is None else source)
 
     @property
     def sd(self) -> float:
@@ -136,9 +134,7 @@ class DiscreteGaussian:
         >>> DiscreteGaussian(variance=Fraction(1, 1000)).sample(3).tolist()
         [0, 0, 0]
         """
-        return noise_samplers.gaussian(
-            self.variance, _count(size), randomness.system() if source is None else source
-        )
+        return noise_samplers.gaussian(self.variance, _count(size), randomness.system() if source is None else source)
 
     @property
     def sd(self) -> float:
@@ -184,9 +180,7 @@ def discrete_gaussian(sigma: Number, size: int) -> NDArray[np.int64]:
     return DiscreteGaussian(variance=_scale("sigma", sigma, MAX_SCALE) ** 2).sample(size)
 
 
-def add_noise(
-    sums: NDArray[np.int64], mechanism: Mechanism, source: Source | None = None
-) -> NDArray[np.int64]:
+def add_noise(sums: NDArray[np.int64], mechanism: Mechanism, source: Source | None = None) -> NDArray[np.int64]:
     """Add fresh noise to each sum: clamp the sum, add, clamp the result; nothing can overflow.
 
     >>> add_noise(np.array([5, 2**62]), DiscreteLaplace(scale=Fraction(1, 1000))).tolist()

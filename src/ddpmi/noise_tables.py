@@ -177,8 +177,7 @@ class GaussianCells:
         if self.two_sided:
             whole = lows[0] + lows[1], highs[0] + highs[1]
         at = min(-k if k < 0 else k + 1, len(lows) - 1)
-        tail = (lows[at] if at < len(lows) - 1 else 0), highs[at]
-        share = _ratio(tail, whole, bits)
+        share = _ratio((lows[at], highs[at]), whole, bits)
         return share if k < 0 else _complement(share, bits)
 
 

@@ -73,9 +73,7 @@ def gaussian_log_tail(variance: Fraction, t: int) -> float:
     -1.202211
     """
     if t > 0:
-        value = (
-            _log_tail_sum(variance, t) if variance <= _SUMMED else _log_normal_tail(variance, t - 1, up=True)
-        )
+        value = _log_tail_sum(variance, t) if variance <= _SUMMED else _log_normal_tail(variance, t - 1, up=True)
         return min(0.0, value + _MARGIN * (1 + abs(value)))
     return math.log1p(-math.exp(gaussian_log_tail_low(variance, 1 - t))) * (1 - _SLACK)
 

@@ -17,7 +17,7 @@ from ddpmi.releases import NOT_PRIVATE, Release
 from ddpmi.statistics import binomial_tail, chi_square_tail, expected_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from hypothesis.strategies import SearchStrategy
@@ -31,6 +31,7 @@ __all__ = [
     "Rate",
     "exact_sums",
     "hostile_rows",
+    "moved_between",
     "sampler_check",
     "seeded_release",
     "sensitivity_replay",
@@ -114,6 +115,11 @@ def sensitivity_replay(
         seed: Chooses the salt.
     """
     before, after = (exact_sums(obs, plan, seed=seed) for obs in (with_unit, without_unit))
+    return moved_between(before, after, plan)
+
+
+def moved_between(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table], plan: Plan) -> list[Moved]:
+    """Compare two results of `exact_sums` that differ by one unit with what the plan declares."""
     declared = sensitivities(plan.calibration.bounding)
     found = []
     for table in TABLES:

@@ -1,0 +1,252 @@
+"""Known mistakes of privacy code, put into a copy of the sources: the tests named beside each must fail.
+
+A quarter of them runs every time; `scripts/test --full` runs all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed line, and the tests that must notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+MUTANTS = [
+    Mutant(
+        "noise is halved",
+        "noise.py",
+        "noisy += np.clip(",
+        "noisy //= 2\n    noisy += np.clip(",
+        "test_curator.py -k width",
+    ),
+    Mutant(
+        "noise is not drawn for labels",
+        "curator.py",
+        "noise(table), source)",
+        "noise(table) if key == 'feature' else None, source)",
+        "test_curator.py -k width",
+    ),
+    Mutant(
+        "noise comes from a fixed key",
+        "curator.py",
+        "noise.mechanism, source)",
+        "noise.mechanism, source or __import__('ddpmi.randomness').randomness.Keystream(bytes(32)))",
+        "test_curator.py -k different_noise",
+    ),
+    Mutant(
+        "nothing is thresholded",
+        "curator.py",
+        "drawn if noise.threshold is None else",
+        "drawn if True else",
+        "test_curator.py -k sets_groups_apart",
+    ),
+    Mutant(
+        "threshold is one step low",
+        "calibration.py",
+        "return weight + high",
+        "return weight + high - 2",
+        "test_calibration.py -k smallest",
+    ),
+    Mutant(
+        "threshold forgets the unit's own weight",
+        "calibration.py",
+        "return weight + high",
+        "return high",
+        "test_testing.py -k lone_units_pairs",
+    ),
+    Mutant(
+        "threshold forgets that a unit has many pairs",
+        "calibration.py",
+        "math.log(pairs) + mechanism.log_tail(above)",
+        "mechanism.log_tail(above)",
+        "test_calibration.py -k smallest",
+    ),
+    Mutant(
+        "features ignore that units have several labels",
+        "calibration.py",
+        "of(min(labels, total), labels * k)",
+        "of(min(labels, total), k)",
+        "test_contributions.py -k adversarial",
+    ),
+    Mutant(
+        "labels use the sensitivity of pairs",
+        "calibration.py",
+        "of(total, total_squared),  # proof: sensitivities.L",
+        "of(total, k),  # proof: sensitivities.L",
+        "test_contributions.py -k adversarial",
+    ),
+    Mutant(
+        "rho is taken at the whole of delta",
+        "calibration.py",
+        "rho_for(budget.epsilon, budget.delta / 2)",
+        "rho_for(budget.epsilon, budget.delta)",
+        "test_calibration.py -k rhos_convert",
+    ),
+    Mutant(
+        "shares are not shared", "calibration.py", "(share * epsilon)", "epsilon", "test_calibration.py -k epsilons_sum"
+    ),
+    Mutant(
+        "scales are rounded down",
+        "calibration.py",
+        "math.ceil(value * factor)",
+        "math.floor(value * factor) - 1",
+        "test_calibration.py -k 'epsilons_sum or spends'",
+    ),
+    Mutant(
+        "values of one pair are not clipped",
+        "contributions.py",
+        "CAST(LEAST(SUM(q), {bounding.bounds.levels}) AS BIGINT)",
+        "CAST(SUM(q) AS BIGINT)",
+        "test_contributions.py -k adversarial",
+    ),
+    Mutant(
+        "values of one row are not clipped",
+        "contributions.py",
+        "LEAST(GREATEST({value}, {_double(0.0, dialect)}), {_double(float(top), dialect)})",
+        "GREATEST({value}, {_double(0.0, dialect)})",
+        "test_contributions.py -k values_equal",
+    ),
+    Mutant(
+        "NaN passes the clip",
+        "contributions.py",
+        "CASE WHEN {value} <> CAST('NaN' AS {dialect.double}) THEN",
+        "CASE WHEN {value} IS NOT NULL THEN",
+        "test_contributions.py -k values_equal",
+    ),
+    Mutant(
+        "pairs are not capped",
+        "contributions.py",
+        "WHERE n <= {bounds.cap}",
+        "WHERE n <= {bounds.cap + 1}",
+        "test_contributions.py -k counts_equal",
+    ),
+    Mutant(
+        "labels are not capped",
+        "contributions.py",
+        "WHERE n <= {bounds.labels}",
+        "WHERE n <= {bounds.labels + 1}",
+        "test_contributions.py -k counts_equal",
+    ),
+    Mutant(
+        "weights are rounded up",
+        "contributions.py",
+        "_MARGIN = 1 - 2.0**-40",
+        "_MARGIN = 1.01",
+        "test_contributions.py -k 'equal_weight or counts_equal'",
+    ),
+    Mutant(
+        "the second Gaussian bound is dropped",
+        "contributions.py",
+        'most = f"LEAST({root}, {_double(float(2 * k * levels * full), dialect)} / {s})"',
+        "most = root",
+        "test_contributions.py -k 'adversarial or counts_equal'",
+    ),
+    Mutant(
+        "the hash ignores the salt",
+        "sql.py",
+        'parts = [self.salt, literal(f":{purpose}")]',
+        'parts = [literal(f":{purpose}")]',
+        "test_contributions.py -k new_salt",
+    ),
+    Mutant(
+        "rows without a unit are kept",
+        "observations.py",
+        'f"{name} IS NOT NULL" for name in keys.values()',
+        'f"{name} IS NOT NULL" for name in list(keys.values())[1:]',
+        "test_curator.py -k without_a_unit",
+    ),
+    Mutant(
+        "the charge comes after the data is read",
+        "curator.py",
+        "    entries = ledger.charge_many(charges)\n",
+        "    with obs.open():\n        pass\n    entries = ledger.charge_many(charges)\n",
+        "test_curator.py -k before_the_first_row",
+    ),
+    Mutant(
+        "a charged id is drawn again",
+        "curator.py",
+        "if release_id is not None and (entry := ledger.find(chosen)) is not None:",
+        "if False:",
+        "test_curator.py -k charged_id",
+    ),
+    Mutant(
+        "the engine's words are shown",
+        "engines/duckdb.py",
+        "({type(error).__name__})",
+        "({error})",
+        "test_curator.py -k engine_failure",
+    ),
+    Mutant(
+        "spill files are left behind",
+        "engines/duckdb.py",
+        "        self._connection.close()\n        shutil.rmtree(self._spill, ignore_errors=True)",
+        "        self._connection.close()",
+        "test_curator.py -k outlives",
+    ),
+]
+QUICK = {
+    "noise is halved",
+    "nothing is thresholded",
+    "threshold forgets the unit's own weight",
+    "features ignore that units have several labels",
+    "values of one pair are not clipped",
+    "the charge comes after the data is read",
+}
+
+
+@pytest.mark.parametrize(
+    "mutant", [pytest.param(m, id=m.name, marks=() if m.name in QUICK else pytest.mark.full) for m in MUTANTS]
+)
+def test_every_mutant_is_caught(mutant: Mutant, tmp_path: Path) -> None:
+    """The mistake makes the named tests fail, and fails them by an assertion or error of the product, not by a typo."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    file = tmp_path / "src" / "ddpmi" / mutant.file
+    text = file.read_text()
+    assert mutant.old in text, "the mutant no longer fits the sources"
+    file.write_text(text.replace(mutant.old, mutant.new))
+    name, *select = mutant.tests.split(" ", 2)
+    selected = [select[0], select[1].strip("'")] if select else []
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not full"]
+    done = subprocess.run(
+        [*command, str(ROOT / "tests" / name), *selected],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout[-2000:]
+    assert "failed" in done.stdout
+    assert "SyntaxError" not in done.stdout
+
+
+def test_the_same_tests_pass_without_a_mutant(tmp_path: Path) -> None:
+    """A copy without a mistake passes, so a failure above means that the mistake was seen."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not full"]
+    done = subprocess.run(
+        [*command, str(ROOT / "tests" / "test_calibration.py"), "-k", "labels_widen"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
