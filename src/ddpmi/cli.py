@@ -332,8 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one 
         )
         return show.FAILED
     except Exception as error:  # noqa: BLE001 - a traceback may quote rows
-        # DuckDB's own words for Ctrl-C, raised as a bare RuntimeError.
-        return _say_interrupted(error) if str(error) == "Query interrupted" else _say_unexpected(error)
+        return _say_unexpected(error)
 
 
 def _run(words: list[str]) -> int:

@@ -167,8 +167,8 @@ def _charged(
             check_target(target)
     charges = [_charge(obs, plan, release_id) for plan, release_id in zip(plans, ids, strict=True)]
     entries = ledger.charge_many(charges)
-    status = ledger.status(obs.dataset)
     try:
+        status = ledger.status(obs.dataset)
         found = _drawn(
             obs, plans, entries, targets, progress, {"spent": status.spent.to_dict(), "left": status.left.to_dict()}
         )

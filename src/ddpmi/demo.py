@@ -1,7 +1,7 @@
 """The demo: which destinations set airlines apart, on public flights, with real noise and a fresh ledger.
 
-The unit is the airplane. The bounds come from what everybody knows: an airplane flies for one airline, so it
-has one label; airlines send an airplane to a handful of cities from New York, so five pairs count in full.
+The unit is the airplane. An airplane flies for one airline, so it has one label; airlines send an airplane to a
+handful of cities from New York, so five pairs count in full. The data are public, so trying other bounds on them is fine.
 Delta is far below one over the few thousand airplanes that airlines have.
 """
 

@@ -207,8 +207,11 @@ def _own_errors(doing: str) -> Iterator[None]:
 
     try:
         yield
-    except duckdb.InterruptException:
-        raise KeyboardInterrupt from None
+    except (duckdb.InterruptException, RuntimeError) as error:
+        # DuckDB 2.0 reports Ctrl-C as a bare RuntimeError.
+        if isinstance(error, duckdb.InterruptException) or str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
     except duckdb.OutOfMemoryException:
         raise EngineError(
             f"The embedded engine ran out of memory or disk while it tried to {doing}.",
