@@ -26,6 +26,7 @@ from ddpmi import (
     curator,
 )
 from ddpmi.engines.duckdb import DuckDBEngine
+from ddpmi.measurements import Reading, measure, summed_by
 from ddpmi.testing import exact_sums, seeded_release
 
 PLAN = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3))
@@ -165,8 +166,8 @@ def test_shuffled_rows_give_the_same_release_for_the_same_noise() -> None:
 def test_several_plans_share_one_pass(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six epsilons read the data once, are charged together, and differ in noise."""
     count = []
-    opened = curator.summed
-    monkeypatch.setattr(curator, "summed", lambda *a, **k: count.append(1) or opened(*a, **k))
+    opened = curator.summed_by
+    monkeypatch.setattr(curator, "summed_by", lambda *a, **k: count.append(1) or opened(*a, **k))
     plans = [Plan(budget=Budget(e, 1e-4), bounds=Bounds(pairs=3), mechanism="gaussian") for e in (0.5, 1, 2)]
     targets = [tmp_path / f"r{n}" for n in range(3)]
     found = ddpmi.release_many(ddpmi.observe(data()), plans, ledger=ledger, to=targets)
@@ -248,7 +249,8 @@ def test_release_ids_are_plain(ledger: Ledger, wrong: object) -> None:
 def test_the_receipt_has_every_field_and_no_secret(ledger: Ledger, tmp_path: Path) -> None:
     """Section by section as documented; no path, salt, row or exact count."""
     found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
-    fields = "format release_id dataset created private notice guarantee plan plan_digest tables grid relies_on engine versions ledger"
+    fields = "format release_id dataset created private notice guarantee plan plan_digest tables grid relies_on engine versions ledger "
+    fields += "space marginals"
     assert set(found.receipt) == set(fields.split())
     text = json.dumps(found.receipt)
     assert str(tmp_path) not in text
@@ -315,11 +317,11 @@ def test_an_engine_failure_shows_no_row(ledger: Ledger, monkeypatch: pytest.Monk
     obs = ddpmi.observe(data())
     plan_steps = Plan.steps
 
-    def broken(self, dialect):
+    def broken(self, dialect, **options):
         from ddpmi.sql import Step
 
         return [
-            *plan_steps(self, dialect),
+            *plan_steps(self, dialect, **options),
             Step(name="boom", sql="SELECT CAST(feature AS INTEGER) FROM rows", shape="", freeze=True),
         ]
 
@@ -350,9 +352,9 @@ def test_every_table_carries_noise_of_the_declared_width(mechanism: str) -> None
     obs = ddpmi.observe(rows)
     truth = {name: table.to_pylist() for name, table in exact_sums(obs, plan).items()}
     errors: dict[str, list[int]] = {name: [] for name in truth}
-    with curator.summed(obs, plan.steps(obs.source.dialect), salt="s") as engine:
+    with summed_by(obs, plan, salt="s") as engine:
         for _ in range(400):
-            drawn = curator.measure(engine, noises=plan.calibration.tables)
+            drawn = measure(engine, Reading.of(plan))
             for name, exact_rows in truth.items():
                 sums = {tuple(row.values())[:-1]: row["sum"] for row in drawn.scan(name).to_pylist()}
                 errors[name] += [sums[tuple(row.values())[:-1]] - row["sum"] for row in exact_rows]

@@ -28,7 +28,7 @@ LAYERS = {
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",
     "io": """engines engines.files engines.frames engines.duckdb engines.spark engines.postgres
              ledger ledger_entries ledger_file ledger_schema""",
-    "inside": "observations curator",
+    "inside": "observations measurements curator",
     "outside": "rankings charts reports explorer",
     "doors": "cascades cli cli_ledger cli_options cli_show cli_steps demo testing datasets __init__ __main__",
 }

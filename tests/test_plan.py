@@ -111,3 +111,19 @@ def test_relies_on_says_what_was_taken_on_trust() -> None:
     """Declarations of the owner are listed, and nothing else is."""
     assert Plan(budget=BUDGET, bounds=Bounds(pairs=5)).relies_on == []
     assert len(Plan(budget=BUDGET, bounds=Bounds(pairs=5), distinct=True, row_local=True).relies_on) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"public_labels": ["a", "b"]}, "public_labels: 2 labels are known"),
+        ({"public_labels": ["a"], "public_features": ["f"]}, "nothing is thresholded"),
+        ({"labels_only": ["a"]}, "labels_only: 1 labels are ranked"),
+        ({"grid": True, "public_labels": ["a"]}, "A feature needs about"),
+        ({"marginals": "other"}, "marginals: what was dropped"),
+        ({"space": "units"}, "space: units are counted"),
+    ],
+)
+def test_explain_has_a_line_for_each_option(options: dict[str, object], line: str) -> None:
+    """What a plan does differently is said in words."""
+    assert line in Plan(budget=BUDGET, bounds=Bounds(pairs=5), **options).explain()

@@ -1,14 +1,15 @@
 """From bounded contributions to the exact sums behind a release. Left of the border: nothing here is private yet.
 
-In: ``bounded`` (feature, label, x). Out: ``joint`` (feature, label, sum), and the sums over features, labels and
-all that are read from it. Integer sums do not depend on order, so summing ``joint`` equals summing ``bounded``.
+In: ``bounded`` (unit, feature, label, x). Out: ``joint`` (feature, label, sum), and queries for the sums over features,
+labels and all. Integer sums do not depend on order, so summing ``joint`` equals summing ``bounded``. In units space
+labels and total count units, and a feature sums the largest contribution of each unit: those are steps of their own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ddpmi.sql import Dialect, Step
+from ddpmi.sql import Dialect, Step, literal
 
 if TYPE_CHECKING:
     from ddpmi.contributions import Bounding
@@ -17,35 +18,122 @@ if TYPE_CHECKING:
 LARGEST_SUM = 2**61
 
 
-def joint(bounding: Bounding, dialect: Dialect) -> Step:
-    """# joint : (feature, label, sum), keys as canonical text. Grouping runs on the source's own types, which is faster."""
+def joint(bounding: Bounding, dialect: Dialect, only: tuple[str, ...] | None = None) -> Step:
+    """# joint : (feature, label, sum), keys as canonical text.
+
+    Grouping runs on the source's own types, which is faster. With ``only`` all other labels become one group with a
+    NULL label: they are summed for the margins and never released as pairs.
+    """
     # proof: bounding.integers
     uniform = bounding.uniform
     total = "SUM(x)" if uniform is None else f"CAST(COUNT(*) AS {dialect.wide}) * {uniform}"
+    source = "bounded"
+    if only is not None:
+        # proof: public.only
+        listed = ", ".join(literal(label) for label in only)
+        chosen = f"CASE WHEN {dialect.as_text('label')} IN ({listed}) THEN label END"
+        source = f"(SELECT feature, {chosen} AS label, x FROM bounded) AS relabelled"
+    feature, label = dialect.as_text("feature"), dialect.as_text("label")
     return Step(
         name="joint",
         shape="(feature, label, sum)",
         sql=(
-            f"SELECT {dialect.as_text('feature')} AS feature, {dialect.as_text('label')} AS label, {_clamp('total')} AS sum\n"
-            f"FROM (SELECT feature, label, {total} AS total FROM bounded GROUP BY feature, label) AS grouped"
+            f"SELECT {feature} AS feature, {label} AS label, {_clamp('total')} AS sum\n"
+            f"FROM (SELECT feature, label, {total} AS total FROM {source} GROUP BY feature, label) AS grouped"
         ),
         freeze=True,
     )
 
 
-def margin(key: str, known: str) -> str:
+def unit_counts(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """Return the margins of units space: each unit counts once in a label and in the total."""
+    label = f"SELECT {dialect.as_text('label')} AS label, {{count}} AS sum FROM {{source}} GROUP BY label"
+    if bounding.counted:
+        by_label, every = label.format(count="SUM(v)", source="pairs"), "SELECT COALESCE(SUM(v), 0) AS sum FROM pairs"
+    elif bounding.distinct == "units":
+        by_label, every = label.format(count="COUNT(*)", source="pairs"), "SELECT COUNT(*) AS sum FROM pairs"
+    elif bounding.bounds is None:
+        once = "(SELECT DISTINCT unit, label FROM pairs) AS once"
+        by_label, every = label.format(count="COUNT(*)", source=once), "SELECT COUNT(DISTINCT unit) AS sum FROM pairs"
+    else:
+        light = "SELECT p.unit, p.label FROM unit_labels AS p JOIN units AS u ON p.unit = u.unit WHERE u.light"
+        once = f"({light}\n  UNION ALL SELECT DISTINCT unit, label FROM kept_pairs) AS once"
+        by_label, every = label.format(count="COUNT(*)", source=once), "SELECT COUNT(*) AS sum FROM units"
+    largest = "SELECT unit, feature, MAX(x) AS x FROM bounded GROUP BY unit, feature"
+    features = (
+        f"SELECT {dialect.as_text('feature')} AS feature, SUM(x) AS sum FROM ({largest}) AS largest GROUP BY feature"
+    )
+    found = [
+        Step(name="label_units", shape="(label, sum)", sql=by_label, freeze=True),
+        Step(name="all_units", shape="(sum)", sql=every, freeze=True),
+    ]
+    if not _one_label(bounding):
+        found.append(Step(name="feature_units", shape="(feature, sum)", sql=features, freeze=True))
+    return found
+
+
+def _one_label(bounding: Bounding) -> bool:
+    """Whether a unit meets each feature once, so that the largest contribution is the only one."""
+    return bounding.one_pair or (bounding.bounds is not None and bounding.bounds.labels == 1)
+
+
+def margin_source(key: str, bounding: Bounding, *, units: bool) -> str:
+    """Name the step that the sums over one key are read from."""
+    if not units or (key == "feature" and _one_label(bounding)):
+        return "joint"
+    return f"{key}_units"
+
+
+def pairs(*, every: bool) -> str:
+    """Return the exact sums of pairs: those that occur, or every known pair whether or not it occurs."""
+    if not every:
+        return "SELECT feature, label, sum FROM joint WHERE label IS NOT NULL"
+    return (
+        "SELECT f.feature AS feature, l.label AS label, COALESCE(j.sum, 0) AS sum\n"
+        "FROM known_features AS f CROSS JOIN known_labels AS l\n"
+        "LEFT JOIN joint AS j ON j.feature = f.feature AND j.label = l.label"
+    )
+
+
+def all_features(source: str) -> str:
+    """Return the exact sum of every feature that occurs, for selection by threshold."""
+    return f"SELECT feature, {_clamp('SUM(sum)')} AS sum FROM {source} GROUP BY feature"
+
+
+def margin(key: str, source: str) -> str:
     """Return the exact sums over one key, for every known key whether or not it occurs."""
+    known = f"known_{key}s"
     return (
         f"SELECT k.{key} AS {key}, {_clamp('COALESCE(s.total, 0)')} AS sum\n"
         f"FROM {known} AS k LEFT JOIN (\n"
-        f"  SELECT {key}, SUM(sum) AS total FROM joint WHERE {key} IN (SELECT {key} FROM {known}) GROUP BY {key}\n"
+        f"  SELECT {key}, SUM(sum) AS total FROM {source} WHERE {key} IN (SELECT {key} FROM {known}) GROUP BY {key}\n"
         f") AS s ON k.{key} = s.{key}"
     )
 
 
-def total() -> str:
+def remainder(key: str) -> str:
+    """Return the exact mass of pairs that were not kept, for every known key; labels also have one cell for the rest.
+
+    There is no such cell for features: one unit could put all its contributions into it, which is more than the
+    sensitivity of features allows.
+    """
+    # proof: other.remainder
+    known = f"known_{key}s"
+    keys = f"SELECT {key} FROM {known}" + (" UNION ALL SELECT NULL" if key == "label" else "")
+    group = f"CASE WHEN j.{key} IN (SELECT {key} FROM {known}) THEN j.{key} END"
+    return (
+        f"SELECT k.{key} AS {key}, {_clamp('COALESCE(s.total, 0)')} AS sum\n"
+        f"FROM ({keys}) AS k LEFT JOIN (\n"
+        f"  SELECT {group} AS {key}, SUM(j.sum) AS total\n"
+        f"  FROM joint AS j LEFT JOIN kept ON j.feature = kept.feature AND j.label = kept.label\n"
+        f"  WHERE kept.feature IS NULL GROUP BY 1\n"
+        f") AS s ON k.{key} IS NOT DISTINCT FROM s.{key}"
+    )
+
+
+def total(source: str) -> str:
     """Return the exact sum of everything, one row also where there is nothing."""
-    return f"SELECT {_clamp('COALESCE(SUM(sum), 0)')} AS sum FROM joint"
+    return f"SELECT {_clamp('COALESCE(SUM(sum), 0)')} AS sum FROM {source}"
 
 
 def _clamp(expression: str) -> str:

@@ -34,6 +34,19 @@ _SCALE_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """The options of a plan that decide what is noised and what is thresholded."""
+
+    distinct: Distinct = False
+    public: tuple[str, ...] = ()
+    """Keys with a public list: feature, label."""
+    units: bool = False
+    """Whether labels and total count units instead of events."""
+    thresholded: Literal["pairs", "features"] | None = "pairs"
+    """The table whose keys are private; None where every key is known beforehand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableNoise:
     """The noise of one released table."""
 
@@ -52,6 +65,7 @@ class Calibration:
     bounding: Bounding
     tables: Mapping[str, TableNoise]
     cost: Cost
+    thresholded: Literal["pairs", "features"] | None
 
     @property
     def unit_weight(self) -> int:
@@ -60,19 +74,26 @@ class Calibration:
 
     @property
     def threshold_in_units(self) -> float:
-        """How many light units at full value it takes to reach the threshold."""
-        return (self.tables["pairs"].threshold or 0) / self.unit_weight
+        """How many light units at full value it takes to reach the threshold; 0 where there is none."""
+        if self.thresholded is None:
+            return 0.0
+        return (self.tables[self.thresholded].threshold or 0) / self.unit_weight
+
+    @property
+    def badness(self) -> tuple[float, float]:
+        """What the choice of a mechanism minimises: the threshold in units, then the noise of pairs in units."""
+        return self.threshold_in_units, self.tables["pairs"].mechanism.sd / self.unit_weight
 
 
 def calibrate(
-    budget: Budget, bounds: Bounds, shares: Mapping[str, Fraction], *, name: MechanismName, distinct: Distinct
+    budget: Budget, bounds: Bounds, shares: Mapping[str, Fraction], *, name: MechanismName, scheme: Scheme
 ) -> Calibration:
     """Settle weights, scales and thresholds of one mechanism.
 
     Raises:
         InputError: The numbers do not fit 64-bit arithmetic, or the budget cannot pay for the mechanism.
     """
-    if budget.delta == 0:
+    if budget.delta == 0 and scheme.thresholded is not None:
         raise InputError(
             "delta must be positive, because which pairs occur is private: got delta=0.",
             hint="Budget(epsilon=1, delta=1e-7)",
@@ -84,16 +105,21 @@ def calibrate(
             bounds=bounds,
             norm="l1" if name == "laplace" else "l2",
             g=g,
-            distinct=distinct,
+            distinct=scheme.distinct,
             valued=bounds.clip is not None,
             step=bounds.step,
+            public=scheme.public,
         )
-        widths = {
-            table: _width(moved, shares[table], budget.epsilon, rho) for table, moved in sensitivities(bounding).items()
-        }
+        declared = sensitivities(bounding, units=scheme.units)
+        widths = {table: _width(moved, shares[table], budget.epsilon, rho) for table, moved in declared.items()}
         problem = _too_large(bounding, widths)
         if not problem:
-            return _with_noise(budget, bounding, shares, widths=widths, rho=rho)
+            noisy = _with_noise(budget, bounding, scheme, widths=widths, rho=rho)
+            tables = {
+                table: TableNoise(share=shares[table], mechanism=m, threshold=t) for table, (m, t) in noisy.items()
+            }
+            cost = _cost(budget, shares, rho, delta=budget.delta / 2 if scheme.thresholded else Fraction(0))
+            return Calibration(name=name, bounding=bounding, tables=tables, cost=cost, thresholded=scheme.thresholded)
     raise InputError(
         f"These bounds do not fit 64-bit arithmetic: {problem}.",
         hint="raise step or lower clip, pairs or cap; epsilon may also be too small",
@@ -139,8 +165,12 @@ class Sensitivity:
     """Sum of squared changes, where the l2 norm is bounded."""
 
 
-def sensitivities(bounding: Bounding) -> dict[str, Sensitivity]:
+def sensitivities(bounding: Bounding, *, units: bool = False) -> dict[str, Sensitivity]:
     """Return the declared sensitivity of each table.
+
+    Args:
+        bounding: The bound of one unit's contributions.
+        units: Whether labels and total count units.
 
     >>> from ddpmi.spec import Bounds
     >>> sensitivities(Bounding(bounds=Bounds(pairs=4), g=8))["pairs"]
@@ -149,22 +179,25 @@ def sensitivities(bounding: Bounding) -> dict[str, Sensitivity]:
     bounds = bounding.bounds
     if bounds is None:
         raise InputError("Without bounds one unit can change anything.", hint="Bounds(pairs=50)")
-    k, x = bounds.pairs, bounds.levels * 2**bounding.g
-    most = 1 if bounding.distinct == "units" else bounds.cap
+    k, x, most = bounds.pairs, bounds.levels * 2**bounding.g, bounding.most_pairs
     labels = min(bounds.labels, most)
     scaled_l2 = bounding.norm == "l2" and bounds.strategy == "scale"
     total = min(2 * k, most) if scaled_l2 else k
     total_squared = min(4 * k * k, most * k) if scaled_l2 else k * k
 
-    def of(linf: int, l2_squared: int) -> Sensitivity:
+    def of(linf: int, l1: int, l2_squared: int) -> Sensitivity:
         by_l1 = bounding.norm == "l1"
-        return Sensitivity(linf=linf * x, l1=k * x if by_l1 else None, l2_squared=None if by_l1 else l2_squared * x * x)
+        return Sensitivity(linf=linf, l1=l1 if by_l1 else None, l2_squared=None if by_l1 else l2_squared)
 
+    pairs = of(x, k * x, k * x * x)  # proof: sensitivities.J
+    if units:
+        # proof: units.margins
+        return {"pairs": pairs, "features": pairs, "labels": of(1, labels, labels), "total": of(1, 1, 1)}
     return {
-        "pairs": of(1, k),  # proof: sensitivities.J
-        "features": of(min(labels, total), labels * k),  # proof: sensitivities.F
-        "labels": of(total, total_squared),  # proof: sensitivities.L
-        "total": of(total, total_squared),  # proof: sensitivities.N
+        "pairs": pairs,
+        "features": of(min(labels, total) * x, k * x, labels * k * x * x),  # proof: sensitivities.F
+        "labels": of(total * x, k * x, total_squared * x * x),  # proof: sensitivities.L
+        "total": of(total * x, k * x, total_squared * x * x),  # proof: sensitivities.N
     }
 
 
@@ -176,39 +209,46 @@ def _width(moved: Sensitivity, share: Fraction, epsilon: Fraction, rho: Fraction
 
 
 def _with_noise(
-    budget: Budget,
-    bounding: Bounding,
-    shares: Mapping[str, Fraction],
-    *,
-    widths: Mapping[str, Fraction],
-    rho: Fraction | None,
-) -> Calibration:
+    budget: Budget, bounding: Bounding, scheme: Scheme, *, widths: Mapping[str, Fraction], rho: Fraction | None
+) -> dict[str, tuple[Mechanism, int | None]]:
     # proof: threshold.known-keys
-    delta = budget.delta / 2
-    tables = {}
+    found: dict[str, tuple[Mechanism, int | None]] = {}
     for table, width in widths.items():
         mechanism = DiscreteLaplace(scale=width) if rho is None else DiscreteGaussian(variance=width)
-        threshold = _threshold(mechanism, bounding, delta) if table == "pairs" else None
-        tables[table] = TableNoise(mechanism=mechanism, share=shares[table], threshold=threshold)
+        threshold = None
+        if table == scheme.thresholded:
+            linf = sensitivities(bounding, units=scheme.units)[table].linf
+            threshold = _threshold(mechanism, bounding, linf, budget.delta / 2)
+        found[table] = (mechanism, threshold)
+    return found
+
+
+def _cost(budget: Budget, shares: Mapping[str, Fraction], rho: Fraction | None, *, delta: Fraction) -> Cost:
     if rho is not None:
-        return Calibration(name="gaussian", bounding=bounding, tables=tables, cost=Cost.of_gaussian(rho, delta))
-    cost = Cost.of_laplace([shares[table] * budget.epsilon for table in TABLES], delta)
-    return Calibration(name="laplace", bounding=bounding, tables=tables, cost=cost)
+        return Cost.of_gaussian(rho, delta)
+    return Cost.of_laplace([shares[table] * budget.epsilon for table in TABLES], delta)
 
 
-def _threshold(mechanism: Mechanism, bounding: Bounding, delta: Fraction) -> int:
-    """The smallest integer at which one unit's own pairs show with probability at most delta."""
+def _threshold(mechanism: Mechanism, bounding: Bounding, linf: int, delta: Fraction) -> int:
+    """The smallest integer at which one unit's own keys show with probability at most delta.
+
+    Args:
+        mechanism: The noise of the table.
+        bounding: The bound of one unit's contributions.
+        linf: The most that one unit adds to one cell of the table.
+        delta: What may go wrong.
+    """
     # proof: threshold.tail
     bounds = bounding.bounds
     if bounds is None:
         raise InputError("A threshold needs bounds.", hint="Bounds(pairs=50)")
-    most = 1 if bounding.distinct == "units" else bounds.cap
-    full = bounds.levels * 2**bounding.g
+    most = bounding.most_pairs
     allowed = math.log(delta.numerator) - math.log(delta.denominator) - _LOG_MARGIN
-    if bounding.valued or most == 1:
-        return _smallest_threshold(mechanism, most, full, allowed)
+    equal_weights = not bounding.valued and linf == 2**bounding.g
+    if not equal_weights or most == 1:
+        return _smallest_threshold(mechanism, most, linf, allowed)
     # proof: threshold.equal-weights
-    threshold = _smallest_threshold(mechanism, min(bounds.pairs, most), full, allowed)
+    threshold = _smallest_threshold(mechanism, min(bounds.pairs, most), linf, allowed)
     # The largest unit is nearly always the worst: taken first, it spares the others their search.
     for pairs in range(most, bounds.pairs, -1):
         weight = weight_of_equal_pairs(bounding, pairs)

@@ -222,7 +222,7 @@ def plan_numbers(plan: Plan) -> dict[str, Any]:
             "scale": float(mechanism.scale)
             if isinstance(mechanism, DiscreteLaplace)
             else math.sqrt(mechanism.variance),
-            "sd_user": mechanism.sd * float(plan.grid),
+            "sd_user": mechanism.sd * float(plan.step),
             "threshold": noise.threshold,
         }
     cost = plan.cost

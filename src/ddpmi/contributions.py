@@ -1,8 +1,9 @@
 """From rows to bounded contributions: the SQL that limits what one unit can change.
 
-In: ``rows`` (unit, feature, label[, value]), keys not NULL. Out: ``bounded`` (feature, label, x), x a positive
+In: ``rows`` (unit, feature, label[, value]), keys not NULL. Out: ``bounded`` (unit, feature, label, x), x a positive
 integer. A unit's contributions depend on that unit's rows and the salt alone, and meet the bound that
-`Bounding` declares. Nothing here runs.
+`Bounding` declares. Counts that were summed beforehand have no unit: there one row stands for many units of one pair
+each. Nothing here runs.
 """
 
 from __future__ import annotations
@@ -41,26 +42,41 @@ class Bounding:
     """Whether rows carry a value."""
     step: Fraction = Fraction(1)
     """The grid of values."""
+    public: tuple[str, ...] = ()
+    """Keys with a public list, of feature and label; rows outside it vanish before anything is counted."""
+    counted: bool = False
+    """Rows are counts (feature, label, value) of units with one row each."""
+
+    @property
+    def one_pair(self) -> bool:
+        """Whether no unit can have more than one pair."""
+        return self.counted or self.distinct == "units"
+
+    @property
+    def most_pairs(self) -> int:
+        """The most pairs that one unit keeps."""
+        if self.one_pair:
+            return 1
+        return self.bounds.cap if self.bounds is not None else 2**62
 
     @property
     def uniform(self) -> int | None:
         """The contribution of every pair, where all are the same and no unit needs a weight."""
-        if self.valued or (self.bounds is not None and self.distinct != "units"):
+        if self.valued or self.counted or (self.bounds is not None and not self.one_pair):
             return None
         return int(2**self.g)
 
 
 def steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
     """Return the steps from ``rows`` to ``bounded``."""
-    found = [_pairs(bounding, dialect)]
-    v = "v" if bounding.valued else "1"
-    if bounding.bounds is None or bounding.distinct == "units":
+    found = [*_listed(bounding, dialect), _pairs(bounding, dialect)]
+    v = "v" if bounding.valued or bounding.counted else "1"
+    if bounding.bounds is None or bounding.one_pair:
         # A unit with one pair meets every bound at full weight, so no per-unit step runs.
         x = str(2**bounding.g) if v == "1" else f"v * {2**bounding.g}"
-        found.append(
-            Step(name="bounded", shape="(feature, label, x)", sql=f"SELECT feature, label, {x} AS x FROM pairs")
-        )
-        return found
+        unit = "" if bounding.counted else "unit, "
+        sql = f"SELECT {unit}feature, label, {x} AS x FROM pairs"
+        return [*found, Step(name="bounded", shape=f"({unit}feature, label, x)", sql=sql)]
     return [
         *found,
         *_units(bounding, bounding.bounds),
@@ -69,26 +85,34 @@ def steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
     ]
 
 
+def _listed(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """# listed : the rows whose keys are on the public lists."""
+    # proof: public.lists
+    if not bounding.public:
+        return []
+    on_lists = [f"{dialect.as_text(key)} IN (SELECT {key} FROM public_{key}s)" for key in bounding.public]
+    sql = f"SELECT * FROM rows WHERE {' AND '.join(on_lists)}"
+    return [Step(name="listed", shape="as rows, keys on the public lists", sql=sql)]
+
+
 def _pairs(bounding: Bounding, dialect: Dialect) -> Step:
     """# pairs : (unit, feature, label[, v]), one row per unit and pair, v in 1..levels."""
-    shape = "(unit, feature, label, v)" if bounding.valued else "(unit, feature, label)"
+    source = "listed" if bounding.public else "rows"
+    if bounding.counted:
+        sql = f"SELECT feature, label, CAST(value AS {dialect.wide}) AS v FROM {source} WHERE value > 0"
+        return Step(name="pairs", shape="(feature, label, v)", sql=sql)
     keys = "unit, feature, label"
+    frozen = bounding.bounds is not None and not bounding.distinct
     if not bounding.valued:
-        if bounding.distinct:
-            return Step(name="pairs", shape=shape, sql=f"SELECT {keys} FROM rows")
-        return Step(
-            name="pairs", shape=shape, sql=f"SELECT DISTINCT {keys} FROM rows", freeze=bounding.bounds is not None
-        )
-    q = _level(bounding, dialect)
+        sql = f"SELECT {'' if bounding.distinct else 'DISTINCT '}{keys} FROM {source}"
+        return Step(name="pairs", shape=f"({keys})", sql=sql, freeze=frozen)
+    quantised = f"FROM (SELECT {keys}, {_level(bounding, dialect)} AS q FROM {source}) AS quantised"
     if bounding.distinct:
-        sql = f"SELECT {keys}, q AS v\nFROM (SELECT {keys}, {q} AS q FROM rows) AS quantised\nWHERE q > 0"
-        return Step(name="pairs", shape=shape, sql=sql)
-    total = "SUM(q)" if bounding.bounds is None else f"CAST(LEAST(SUM(q), {bounding.bounds.levels}) AS BIGINT)"
-    sql = (
-        f"SELECT {keys}, {total} AS v\nFROM (SELECT {keys}, {q} AS q FROM rows) AS quantised\n"
-        f"GROUP BY {keys}\nHAVING SUM(q) > 0"
-    )
-    return Step(name="pairs", shape=shape, sql=sql, freeze=bounding.bounds is not None)
+        sql = f"SELECT {keys}, q AS v\n{quantised}\nWHERE q > 0"
+    else:
+        total = "SUM(q)" if bounding.bounds is None else f"CAST(LEAST(SUM(q), {bounding.bounds.levels}) AS BIGINT)"
+        sql = f"SELECT {keys}, {total} AS v\n{quantised}\nGROUP BY {keys}\nHAVING SUM(q) > 0"
+    return Step(name="pairs", shape=f"({keys}, v)", sql=sql, freeze=frozen)
 
 
 def _level(bounding: Bounding, dialect: Dialect) -> str:
@@ -155,19 +179,20 @@ def _crowded(bounding: Bounding, bounds: Bounds, dialect: Dialect) -> list[Step]
 
 
 def _bounded(bounding: Bounding, dialect: Dialect, v: str) -> Step:
-    """# bounded : (feature, label, x), x = v times the unit's weight."""
+    """# bounded : (unit, feature, label, x), x = v times the unit's weight."""
     weight = _weight(bounding, dialect)
     sums = "COUNT(*) AS t, SUM(v) AS s, SUM(v * v) AS ss" if bounding.valued else "COUNT(*) AS t"
     x = "w" if v == "1" else "v * w"
     sql = (
-        f"SELECT feature, label, {x} AS x\n"
-        f"FROM pairs JOIN (SELECT unit, {weight} AS w FROM units WHERE light) AS a ON pairs.unit = a.unit\n"
+        f"SELECT p.unit, feature, label, {x} AS x\n"
+        f"FROM pairs AS p JOIN (SELECT unit, {weight} AS w FROM units WHERE light) AS a ON p.unit = a.unit\n"
         f"UNION ALL\n"
-        f"SELECT feature, label, {x} AS x\n"
-        f"FROM kept_pairs JOIN (SELECT unit, {weight} AS w FROM (SELECT unit, {sums} FROM kept_pairs GROUP BY unit) AS k) AS b\n"
-        f"ON kept_pairs.unit = b.unit"
+        f"SELECT p.unit, feature, label, {x} AS x\n"
+        f"FROM kept_pairs AS p JOIN (\n"
+        f"  SELECT unit, {weight} AS w FROM (SELECT unit, {sums} FROM kept_pairs GROUP BY unit) AS k\n"
+        f") AS b ON p.unit = b.unit"
     )
-    return Step(name="bounded", shape="(feature, label, x)", sql=sql)
+    return Step(name="bounded", shape="(unit, feature, label, x)", sql=sql)
 
 
 def _weight(bounding: Bounding, dialect: Dialect) -> str:

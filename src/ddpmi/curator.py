@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import re
 import secrets
-from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ddpmi import aggregates, contributions
 from ddpmi.errors import InputError, LedgerError, ReleaseError
 from ddpmi.ledger_entries import Charge
-from ddpmi.noise import add_noise
+from ddpmi.measurements import Reading, measure, summed, summed_by
 from ddpmi.receipts import exact_receipt, private_receipt
 from ddpmi.releases import Release, check_target
-from ddpmi.tables import MemoryTables
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
-
-    from ddpmi.calibration import TableNoise
-    from ddpmi.engines import Engine
     from ddpmi.ledger import Ledger
     from ddpmi.ledger_entries import Entry
+    from ddpmi.measurements import Progress
     from ddpmi.observations import Observations
     from ddpmi.plan import Plan
-    from ddpmi.randomness import Source
     from ddpmi.spec import Bounds
-    from ddpmi.sql import Step
 
-    Progress = Callable[[str, float | None], None]
     Target = str | os.PathLike[str]
 
 _SALT_BYTES = 32
@@ -116,41 +108,57 @@ def release_many(
 
 
 def exact(
-    obs: Observations, *, bounds: Bounds | None = None, to: Target | None = None, progress: Progress | None = None
+    obs: Observations,
+    *,
+    bounds: Bounds | None = None,
+    space: Literal["events", "units"] = "events",
+    to: Target | None = None,
+    progress: Progress | None = None,
 ) -> Release:
     """Sum exactly, with no privacy: for public data and for evaluation. Stamped NOT PRIVATE everywhere.
 
     Args:
         obs: What `observe` returned.
         bounds: Bound contributions as a Laplace release would; by default nothing is bounded.
+        space: Count events, or units.
         to: Folder to write.
         progress: As for `release`.
     """
     if to is not None:
         check_target(Path(to))
-    bounding = _exact_bounding(obs, bounds)
-    steps = [*contributions.steps(bounding, obs.source.dialect), aggregates.joint(bounding, obs.source.dialect)]
+    bounding, dialect = _exact_bounding(obs, bounds, units=space == "units"), obs.source.dialect
+    steps = [*contributions.steps(bounding, dialect), aggregates.joint(bounding, dialect)]
+    if space == "units":
+        steps += aggregates.unit_counts(bounding, dialect)
     with summed(obs, steps, salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
-        tables = measure(engine, noises=None)
+        tables = measure(engine, Reading(bounding=bounding, units=space == "units"))
         told = {"name": obs.source.engine, "version": engine.version}
     receipt = exact_receipt(
         release_id=_release_id(None),
         dataset=obs.dataset,
-        unit=obs.columns.unit,
+        unit=_unit(obs),
         engine=told,
         grid=(bounding.step, bounding.g),
+        space=space,
     )
     return _published(Release(receipt=receipt, tables=tables), None if to is None else Path(to))
 
 
-def _exact_bounding(obs: Observations, bounds: Bounds | None) -> contributions.Bounding:
-    valued = obs.columns.value is not None
+def _exact_bounding(obs: Observations, bounds: Bounds | None, *, units: bool) -> contributions.Bounding:
+    valued = obs.columns.value is not None and not units and not obs.counted
     if bounds is None:
         whole = not valued or obs.schema[str(obs.columns.value)][0] in ("integer", "boolean")
-        return contributions.Bounding(bounds=None, valued=valued, step=Fraction(1) if whole else _EXACT_STEP)
-    _check_value(obs, bounds)
+        return contributions.Bounding(
+            bounds=None, valued=valued, counted=obs.counted, step=Fraction(1) if whole else _EXACT_STEP
+        )
+    _check_value(obs, bounds, units=units)
     g = 0 if bounds.strategy == "sample" else 8
-    return contributions.Bounding(bounds=bounds, g=g, valued=valued, step=bounds.step)
+    return contributions.Bounding(bounds=bounds, g=g, valued=valued, counted=obs.counted, step=bounds.step)
+
+
+def _unit(obs: Observations) -> str:
+    """What the guarantee is for, in the owner's words."""
+    return "one counted unit" if obs.counted else str(obs.columns.unit)
 
 
 def _charged(
@@ -193,19 +201,17 @@ def _drawn(
     standing: Mapping[str, Any],
 ) -> list[Release]:
     releases = []
-    with summed(
-        obs, plans[0].steps(obs.source.dialect), salt=secrets.token_hex(_SALT_BYTES), progress=progress
-    ) as engine:
+    with summed_by(obs, plans[0], salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
         told = {"name": obs.source.engine, "version": engine.version}
         for plan, entry, target in zip(plans, entries, targets, strict=True):
             if progress is not None:
                 progress("draw noise", None)
-            tables = measure(engine, noises=plan.calibration.tables)
+            tables = measure(engine, Reading.of(plan))
             receipt = private_receipt(
                 plan,
                 release_id=entry.release_id,
                 dataset=obs.dataset,
-                unit=obs.columns.unit,
+                unit=_unit(obs),
                 engine=told,
                 ledger={"entry": entry.id, **standing},
             )
@@ -217,71 +223,6 @@ def _published(found: Release, target: Path | None) -> Release:
     if target is not None:
         found.save(target)
     return found
-
-
-@contextmanager
-def summed(
-    obs: Observations, steps: Sequence[Step], *, salt: str, progress: Progress | None = None
-) -> Iterator[Engine]:
-    """Run the steps, and give the engine in which ``joint`` holds the exact sums. Left of the border."""
-    with obs.open() as engine:
-        for step in [obs.rows(engine), *steps]:
-            engine.run(step, salt=salt, progress=None if progress is None else _stage(progress, step.name))
-        yield engine
-
-
-def _stage(progress: Progress, name: str) -> Callable[[float], None]:
-    return lambda fraction: progress(f"sum {name}", fraction)
-
-
-def measure(engine: Engine, *, noises: Mapping[str, TableNoise] | None, source: Source | None = None) -> MemoryTables:
-    """Draw every table once: pairs above the threshold first, then margins over the keys that are now public.
-
-    Args:
-        engine: Holds ``joint``.
-        noises: Noise of each table; None gives exact sums.
-        source: Random words; the process's cryptographic source by default.
-    """
-    import pyarrow.compute as pc
-
-    def noise(table: str) -> TableNoise | None:
-        return None if noises is None else noises[table]
-
-    pairs = _noisy(engine, "SELECT feature, label, sum FROM joint", ["feature", "label"], noise("pairs"), source)
-    pairs = pairs.sort_by([("feature", "ascending"), ("label", "ascending")])
-    margins = {}
-    # proof: threshold.known-keys
-    for table, key in (("features", "feature"), ("labels", "label")):
-        known = pc.unique(pairs.column(key))
-        engine.put(f"known_{table}", known_keys(key, known))
-        sums = _noisy(engine, aggregates.margin(key, f"known_{table}"), [key], noise(table), source)
-        margins[table] = sums.sort_by(key)
-    total = _noisy(engine, aggregates.total(), [], noise("total"), source)
-    return MemoryTables(pairs=pairs, features=margins["features"], labels=margins["labels"], total=total)
-
-
-def known_keys(key: str, values: pa.Array) -> pa.Table:
-    """Make a table of one column of released keys."""
-    import pyarrow as pa
-
-    return pa.table({key: values})
-
-
-def _noisy(engine: Engine, sql: str, keys: list[str], noise: TableNoise | None, source: Source | None) -> pa.Table:
-    """Stream exact sums, add noise batch by batch and keep what reaches the threshold: the rest never leaves here."""
-    import pyarrow as pa
-
-    schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
-    kept = []
-    for batch in engine.batches(sql):
-        exact_batch = batch.cast(schema)
-        if noise is None:
-            kept.append(exact_batch)
-            continue
-        noisy = add_noise(exact_batch.column("sum").to_numpy(), noise.mechanism, source)
-        drawn = exact_batch.set_column(len(keys), "sum", pa.array(noisy))
-        kept.append(drawn if noise.threshold is None else drawn.filter(pa.array(noisy >= noise.threshold)))
-    return pa.Table.from_batches(kept, schema=schema)
 
 
 def _charge(obs: Observations, plan: Plan, release_id: str) -> Charge:
@@ -309,21 +250,32 @@ def _release_id(given: str | None) -> str:
 
 
 def _check_fit(obs: Observations, plan: Plan) -> None:
-    _check_value(obs, plan.bounds)
+    _check_value(obs, plan.bounds, units=plan.space == "units")
     if obs.source.query is not None and not plan.row_local:
         raise InputError(
             f"The data is a {obs.source.query}, which may hide a LIMIT, a window or a join across units.",
             hint="if each row depends on one unit's records alone, say so: Plan(..., row_local=True)",
         )
+    if obs.counted and plan.distinct != "units":
+        raise InputError(
+            "Counts that were summed beforehand are of units with one row each, and the plan must say so.",
+            hint="Plan(..., bounds=Bounds(pairs=1), distinct='units')",
+        )
+    if obs.unit_is_expression and plan.distinct:
+        raise InputError(
+            "The unit comes from an expression, which may merge units that were declared distinct.",
+            hint="leave distinct out",
+        )
 
 
-def _check_value(obs: Observations, bounds: Bounds) -> None:
-    if obs.columns.value is not None and bounds.clip is None:
+def _check_value(obs: Observations, bounds: Bounds, *, units: bool) -> None:
+    valued = obs.columns.value is not None and not obs.counted
+    if valued and bounds.clip is None and not units:
         raise InputError(
             f"The value column {obs.columns.value!r} needs a clip: the largest value that one pair may count.",
             hint="Bounds(pairs=50, clip=100), or --clip 100",
         )
-    if obs.columns.value is None and bounds.clip is not None:
+    if not valued and bounds.clip is not None:
         raise InputError(
             "clip was given, but no value column is named.", hint="observe(..., value='minutes'), or leave clip out"
         )

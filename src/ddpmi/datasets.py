@@ -124,9 +124,7 @@ def _check_count(name: str, number: object) -> None:
     """Refuse what is not a whole number in range."""
     limit = _LIMITS[name]
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= limit:
-        raise InputError(
-            f"{name} must be a whole number from 1 to {limit}, got {name}={number!r}.", hint=f"{name}=100"
-        )
+        raise InputError(f"{name} must be a whole number from 1 to {limit}, got {name}={number!r}.", hint=f"{name}=100")
 
 
 def _free_path(path: str | os.PathLike[str]) -> Path:
@@ -135,9 +133,7 @@ def _free_path(path: str | os.PathLike[str]) -> Path:
     if target.exists() or target.is_symlink():
         raise InputError(f"{str(path)!r} exists already.", hint="choose another path, or remove it first")
     if not target.parent.is_dir():
-        raise InputError(
-            f"The folder of {str(path)!r} does not exist.", hint=f"mkdir -p {str(target.parent)!r}"
-        )
+        raise InputError(f"The folder of {str(path)!r} does not exist.", hint=f"mkdir -p {str(target.parent)!r}")
     return target
 
 

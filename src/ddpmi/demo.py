@@ -144,7 +144,7 @@ def _told(folder: Path, plan: Plan, noisy: Release, truth: Release) -> str:
     from ddpmi.rankings import rank
 
     units = math.ceil(plan.calibration.threshold_in_units)
-    spread = plan.calibration.tables["pairs"].mechanism.sd * float(plan.grid)
+    spread = plan.calibration.tables["pairs"].mechanism.sd * float(plan.step)
     best, right = (_best(rank(found)) for found in (noisy, truth))
     shown = sum(len(names) for names in best.values())
     agree = sum(len(names & right.get(label, set())) for label, names in best.items())

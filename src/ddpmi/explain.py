@@ -21,6 +21,7 @@ def explain(plan: Plan, dialect: Dialect) -> str:
         ("Contribution bounds", _bounds(plan)),
         (f"Noise: discrete {plan.mechanism_name.capitalize()}", _noise(plan)),
         ("What will be visible", visible(plan)),
+        ("Options", _options(plan)),
         ("Cost", _cost(plan)),
     ]
     if plan.relies_on:
@@ -28,7 +29,7 @@ def explain(plan: Plan, dialect: Dialect) -> str:
     parts.append(
         (f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to", plan.sql(dialect))
     )
-    return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts) + "\n"
+    return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
 
 
 def guarantee(plan: Plan) -> str:
@@ -43,14 +44,43 @@ def guarantee(plan: Plan) -> str:
 
 
 def visible(plan: Plan) -> str:
-    """Say how many units a pair needs."""
-    units = plan.calibration.threshold_in_units
+    """Say how many units it takes to be seen."""
+    thresholded = plan.calibration.thresholded
+    if thresholded is None:
+        return "Every pair of the public lists is released, with noise on zeros too; nothing is thresholded."
+    units = math.ceil(plan.calibration.threshold_in_units)
     value = "" if plan.bounds.clip is None else f" at the full value of {shortest(plan.bounds.clip)}"
-    return (
-        f"A pair needs about {math.ceil(units)} units{value} to be seen"
-        f" (threshold {plan.calibration.tables['pairs'].threshold} on the noisy sum);\n"
+    what = "pair" if thresholded == "pairs" else "feature"
+    text = (
+        f"A {what} needs about {units} units{value} to be seen"
+        f" (threshold {plan.calibration.tables[thresholded].threshold} on the noisy sum);\n"
         f"units with more than {plan.bounds.pairs} pairs count for less than one."
     )
+    return (
+        text
+        if not plan.grid
+        else f"{text}\nEvery pair of such a feature with the public labels is then released, zeros too."
+    )
+
+
+def _options(plan: Plan) -> str:
+    """One line for each option that is not the default."""
+    lines = []
+    for name in ("public_labels", "public_features"):
+        keys = getattr(plan, name)
+        if keys is not None:
+            what = name.removeprefix("public_")
+            lines.append(f"{name}: {len(keys)} {what} are known beforehand; all appear, rows of others vanish.")
+    if plan.labels_only is not None:
+        lines.append(f"labels_only: {len(plan.labels_only)} labels are ranked, each against everybody else.")
+    if plan.grid:
+        lines.append("grid: features are selected by their totals, then every pair with the public labels is released.")
+    if plan.marginals == "other":
+        lines.append("marginals: what was dropped is measured and added to the released pairs.")
+    if plan.space == "units":
+        lines.append("space: units are counted, each once in its label and in the total; values are ignored.")
+        lines.append("Units with more than `pairs` pairs count less than one in pairs and features: a known bias.")
+    return "\n".join(lines)
 
 
 def _bounds(plan: Plan) -> str:
@@ -84,12 +114,13 @@ def _noise(plan: Plan) -> str:
         noise = plan.calibration.tables[name]
         mechanism = noise.mechanism
         scale = float(mechanism.scale) if isinstance(mechanism, DiscreteLaplace) else math.sqrt(mechanism.variance)
-        shown = "-" if noise.threshold is None else f"{float(noise.threshold * plan.grid):.6g}"
+        step = plan.step_of(name)
+        shown = "-" if noise.threshold is None else f"{float(noise.threshold * step):.6g}"
         lines.append(
-            f"{name:<10}{shortest(noise.share):>8}{scale:>18.6g}{mechanism.sd * float(plan.grid):>16.6g}{shown:>14}"
+            f"{name:<10}{shortest(noise.share):>8}{scale:>18.6g}{mechanism.sd * float(step):>16.6g}{shown:>14}"
         )
     lines.append(
-        f"One count is {1 / plan.grid} grid steps; sd and threshold are in counts (units of the value column where there is one)."
+        f"One count is {1 / plan.step} grid steps; sd and threshold are in counts (units of the value column where there is one)."
     )
     return "\n".join(lines)
 
@@ -99,11 +130,9 @@ def _cost(plan: Plan) -> str:
     if cost.epsilon is not None:
         return (
             f"The ledger is charged epsilon={shortest(cost.epsilon)} (rho={float(cost.rho):.6g}), "
-            f"and delta={shortest(cost.delta)} for the threshold."
+            f"and delta={shortest(cost.delta)} for thresholds."
         )
-    return (
-        f"The ledger is charged rho={float(cost.rho):.6g} (zCDP), and delta={shortest(cost.delta)} for the threshold."
-    )
+    return f"The ledger is charged rho={float(cost.rho):.6g} (zCDP), and delta={shortest(cost.delta)} for thresholds."
 
 
 def _indent(text: str) -> str:

@@ -102,7 +102,7 @@ def _stable(pxy: Floats, px: Floats, py: Floats) -> Floats:
     The four row*col*e sum to zero, so this equals sum p ln(p/(row*col)). No term is negative: none cancels.
     """
     qx, qy = 1.0 - px, 1.0 - py
-    cov = _covariance(pxy, px, py)
+    cov = covariance(pxy, px, py)
     b, c = px - pxy, py - pxy
     # The larger margin has the complement without rounding, so the last cell is taken from it.
     d = np.where(px > py, qx - c, qy - b)
@@ -110,14 +110,28 @@ def _stable(pxy: Floats, px: Floats, py: Floats) -> Floats:
     return np.maximum(total, 0.0)
 
 
-def _covariance(pxy: Floats, px: Floats, py: Floats) -> Floats:
-    """Compute pxy - px*py with the product's rounding error given back (Dekker 1971)."""
-    product = px * py
-    x_high, y_high = (_SPLIT * p - (_SPLIT * p - p) for p in (px, py))
-    x_low, y_low = px - x_high, py - y_high
-    error = ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
-    difference: Floats = (pxy - product) - error
+def covariance(joint: Floats, feature: Floats, label: Floats, total: Floats | float = 1.0) -> Floats:
+    """Compute joint*total - feature*label with the products' rounding errors given back (Dekker 1971).
+
+    >>> covariance(np.array([20.0]), np.array([100.0]), np.array([200.0]), 1000.0).tolist()
+    [0.0]
+    """
+    expected, error = _product(feature, label)
+    if isinstance(total, float) and total == 1.0:
+        difference: Floats = (joint - expected) - error
+        return difference
+    product, own_error = _product(joint, np.asarray(total))
+    difference = (product - expected) + (own_error - error)
     return difference
+
+
+def _product(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Multiply; return the rounded product and what rounding took from it."""
+    product = left * right
+    left_high, right_high = (_SPLIT * p - (_SPLIT * p - p) for p in (left, right))
+    left_low, right_low = left - left_high, right - right_high
+    error = ((left_high * right_high - product) + left_high * right_low + left_low * right_high) + left_low * right_low
+    return product, error
 
 
 def _term(p: Floats, row: Floats, col: Floats, cov: Floats) -> Floats:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ddpmi import aggregates, contributions
 from ddpmi.budget import Budget, exact_decimal, shortest
-from ddpmi.calibration import TABLES, Calibration, MechanismName, calibrate
+from ddpmi.calibration import TABLES, Calibration, MechanismName, Scheme, calibrate
 from ddpmi.errors import InputError
-from ddpmi.spec import Bounds
+from ddpmi.spec import Bounds, key_list
 from ddpmi.sql import DUCKDB, Dialect, Step, render
 
 if TYPE_CHECKING:
@@ -28,6 +28,14 @@ DEFAULT_SHARES = {
     "features": Fraction(23, 100),
     "labels": Fraction(6, 100),
     "total": Fraction(1, 100),
+}
+_CHOICES = {
+    "mechanism": ("auto", "laplace", "gaussian"),
+    "distinct": (False, True, "units"),
+    "marginals": ("measured", "other"),
+    "space": ("events", "units"),
+    "grid": (False, True),
+    "row_local": (False, True),
 }
 
 
@@ -47,13 +55,25 @@ class Plan:
     bounds: Bounds
     """How much one unit may change."""
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto"
-    """The noise; "auto" takes the one with the lower threshold."""
+    """The noise; "auto" takes the one with the lower threshold, or with less noise where nothing is thresholded."""
     shares: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULT_SHARES))
     """Parts of the budget for pairs, features, labels and total; they sum to 1."""
     distinct: contributions.Distinct = False
     """What the data's owner declares about duplicates: True or "units" skips work, and is void if false."""
     row_local: bool = False
     """The owner's word that each row of a query or view depends on one unit's records alone."""
+    public_labels: tuple[str, ...] | None = None
+    """Labels known beforehand: all of them appear, others vanish. Never computed from these data."""
+    public_features: tuple[str, ...] | None = None
+    """Features known beforehand, likewise."""
+    labels_only: tuple[str, ...] | None = None
+    """Rank these labels alone, each against everybody else, who still count in the totals."""
+    grid: bool = False
+    """Select features by their totals and release every pair of them with the public labels, zeros too."""
+    marginals: Literal["measured", "other"] = "measured"
+    """Measure totals over all pairs, or measure what was dropped and add it to the released pairs."""
+    space: Literal["events", "units"] = "events"
+    """Count events (the paper), or count units, each once in its label and in the total."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget) or not isinstance(self.bounds, Bounds):
@@ -61,21 +81,17 @@ class Plan:
                 "A plan takes a Budget and Bounds.",
                 hint="Plan(budget=Budget(epsilon=1, delta=1e-7), bounds=Bounds(pairs=50))",
             )
-        if self.mechanism not in ("auto", "laplace", "gaussian"):
-            raise InputError(
-                f"mechanism must be 'auto', 'laplace' or 'gaussian', got mechanism={self.mechanism!r}.",
-                hint="leave it out: 'auto' compares both",
-            )
-        if self.distinct not in (False, True, "units"):
-            raise InputError(
-                f"distinct must be False, True or 'units', got distinct={self.distinct!r}.", hint="distinct=False"
-            )
-        if self.distinct == "units" and (self.bounds.pairs, self.bounds.labels) != (1, 1):
-            raise InputError(
-                f"distinct='units' means one row per unit, got pairs={self.bounds.pairs}, labels={self.bounds.labels}.",
-                hint="Bounds(pairs=1)",
-            )
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                listed = ", ".join(repr(choice) for choice in choices)
+                raise InputError(
+                    f"{name} must be one of {listed}, got {name}={getattr(self, name)!r}.",
+                    hint=f"leave it out for the default, {name}={choices[0]!r}",
+                )
+        for name in ("public_labels", "public_features", "labels_only"):
+            object.__setattr__(self, name, key_list(getattr(self, name), name))
         object.__setattr__(self, "shares", _checked_shares(self.shares))
+        _check_combination(self)
         _ = self.calibration  # refuse now what could not run later
 
     @cached_property
@@ -83,11 +99,33 @@ class Plan:
         """The chosen mechanism with its scales and threshold."""
         if self.mechanism != "auto":
             return self._calibrated(self.mechanism)
-        laplace, gaussian = self._calibrated("laplace"), self._calibrated("gaussian")
-        return laplace if laplace.threshold_in_units <= gaussian.threshold_in_units else gaussian
+        laplace = self._calibrated("laplace")
+        if self.budget.delta == 0:
+            return laplace
+        gaussian = self._calibrated("gaussian")
+        return laplace if laplace.badness <= gaussian.badness else gaussian
 
     def _calibrated(self, name: MechanismName) -> Calibration:
-        return calibrate(self.budget, self.bounds, self.shares, name=name, distinct=self.distinct)
+        known = {"label": self.known_labels, "feature": self.public_features}
+        thresholded: Literal["pairs", "features"] | None = "pairs"
+        if self.grid:
+            thresholded = "features"
+        elif None not in known.values():
+            thresholded = None
+        scheme = Scheme(
+            distinct=self.distinct,
+            public=tuple(
+                key for key, keys in (("feature", self.public_features), ("label", self.public_labels)) if keys
+            ),
+            units=self.space == "units",
+            thresholded=thresholded,
+        )
+        return calibrate(self.budget, self.bounds, self.shares, name=name, scheme=scheme)
+
+    @property
+    def known_labels(self) -> tuple[str, ...] | None:
+        """The labels that appear whatever the data; None where they come from the released pairs."""
+        return self.labels_only if self.labels_only is not None else self.public_labels
 
     @property
     def mechanism_name(self) -> MechanismName:
@@ -100,9 +138,13 @@ class Plan:
         return self.calibration.cost
 
     @property
-    def grid(self) -> Fraction:
-        """One grid step of a released sum in the value's own units."""
+    def step(self) -> Fraction:
+        """One grid step of a released pair in the value's own units."""
         return self.bounds.step / (1 << self.calibration.bounding.g)
+
+    def step_of(self, table: str) -> Fraction:
+        """One grid step of a released table; labels and total of units space count whole units."""
+        return Fraction(1) if self.space == "units" and table in ("labels", "total") else self.step
 
     @property
     def relies_on(self) -> list[str]:
@@ -111,15 +153,26 @@ class Plan:
         if self.distinct == "units":
             found.append("The owner declares that the data has at most one row per unit.")
         elif self.distinct:
-            found.append("The owner declares that rows are distinct per (unit, feature, label).")
+            found.append("The owner declares that rows are distinct per (unit, feature, label), keys compared as text.")
         if self.row_local:
             found.append("The owner declares that each row depends on one unit's records and public tables alone.")
+        if self.public_labels or self.public_features:
+            found.append("The owner declares that the public lists were not computed from these data.")
         return found
 
-    def steps(self, dialect: Dialect = DUCKDB) -> list[Step]:
-        """Return the SQL from ``rows`` to the exact joint sums."""
-        bounding = self.calibration.bounding
-        return [*contributions.steps(bounding, dialect), aggregates.joint(bounding, dialect)]
+    def steps(self, dialect: Dialect = DUCKDB, *, merged_keys: bool = False, counted: bool = False) -> list[Step]:
+        """Return the SQL from ``rows`` to the exact sums.
+
+        Args:
+            dialect: The engine's spelling.
+            merged_keys: Features or labels come from expressions, so distinct rows may have become equal ones.
+            counted: Rows are counts of units with one row each.
+        """
+        bounding = replace(self.calibration.bounding, counted=counted)
+        if merged_keys and bounding.distinct is True:
+            bounding = replace(bounding, distinct=False)
+        found = [*contributions.steps(bounding, dialect), aggregates.joint(bounding, dialect, self.labels_only)]
+        return [*found, *aggregates.unit_counts(bounding, dialect)] if self.space == "units" else found
 
     def explain(self, dialect: Dialect = DUCKDB) -> str:
         """Describe shares, noise, thresholds, guarantee and SQL. Reads nothing and costs nothing."""
@@ -133,14 +186,15 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` restores exactly."""
-        return {
+        plain = {
+            entry.name: list(value) if isinstance(value := getattr(self, entry.name), tuple) else value
+            for entry in fields(self)
+        }
+        return plain | {
             "format": PLAN_FORMAT,
             "budget": {"epsilon": _exact(self.budget.epsilon), "delta": _exact(self.budget.delta)},
             "bounds": self.bounds.to_dict(),
-            "mechanism": self.mechanism,
             "shares": {table: _exact(share) for table, share in self.shares.items()},
-            "distinct": self.distinct,
-            "row_local": self.row_local,
         }
 
     @classmethod
@@ -156,20 +210,65 @@ class Plan:
                 hint="pip install --upgrade ddpmi",
             )
         try:
-            budget = Budget(values["budget"]["epsilon"], values["budget"]["delta"])
-            bounds = Bounds.from_dict(values["bounds"])
-            rest = {name: values[name] for name in ("mechanism", "shares", "distinct", "row_local")}
+            given = {entry.name: values[entry.name] for entry in fields(cls)}
+            given["budget"] = Budget(values["budget"]["epsilon"], values["budget"]["delta"])
+            given["bounds"] = Bounds.from_dict(values["bounds"])
         except KeyError as error:
             raise InputError(
                 f"The plan lacks {error}.", hint="Plan.from_dict takes what Plan.to_dict returned"
             ) from error
-        return cls(budget=budget, bounds=bounds, **rest)
+        return cls(**given)
 
     @property
     def digest(self) -> str:
         """A hash of all parameters, the same for equal plans."""
         canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _check_combination(plan: Plan) -> None:
+    """Refuse options that contradict each other."""
+    bounds = plan.bounds
+    wrong = [
+        (
+            plan.distinct == "units" and (bounds.pairs, bounds.labels) != (1, 1),
+            f"distinct='units' means one row per unit, got pairs={bounds.pairs}, labels={bounds.labels}.",
+            "Bounds(pairs=1)",
+        ),
+        (
+            plan.labels_only is not None and plan.public_labels is not None,
+            "labels_only and public_labels were both given.",
+            "labels_only keeps everybody else in the totals; public_labels drops them: choose one",
+        ),
+        (
+            plan.grid and plan.public_labels is None,
+            "grid=True releases every pair with the public labels, but public_labels is not given.",
+            "public_labels=['a', 'b']",
+        ),
+        (
+            plan.grid and plan.public_features is not None,
+            "grid=True selects features, but public_features already lists them.",
+            "leave grid out: two public lists release every pair",
+        ),
+        (
+            plan.grid and plan.marginals == "other",
+            "grid=True measures the features themselves, so marginals='other' has nothing to add.",
+            "leave marginals out",
+        ),
+        (
+            plan.space == "units" and plan.marginals == "other",
+            "marginals='other' sums events, so it does not go with space='units'.",
+            "leave marginals out",
+        ),
+        (
+            plan.space == "units" and bounds.clip is not None,
+            "space='units' ignores values, but clip was given.",
+            "leave clip out",
+        ),
+    ]
+    for is_wrong, message, hint in wrong:
+        if is_wrong:
+            raise InputError(message, hint=hint)
 
 
 def _checked_shares(shares: Mapping[str, Any]) -> dict[str, Fraction]:

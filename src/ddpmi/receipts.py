@@ -38,7 +38,9 @@ def private_receipt(
         },
         "plan": plan.to_dict(),
         "plan_digest": plan.digest,
-        "tables": {name: _noise(noise, plan.grid) for name, noise in plan.calibration.tables.items()},
+        "space": plan.space,
+        "marginals": plan.marginals,
+        "tables": {name: _noise(noise, plan.step_of(name)) for name, noise in plan.calibration.tables.items()},
         "grid": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
         "relies_on": plan.relies_on,
         "ledger": dict(ledger),
@@ -46,7 +48,7 @@ def private_receipt(
 
 
 def exact_receipt(
-    *, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], grid: tuple[Fraction, int]
+    *, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], grid: tuple[Fraction, int], space: str
 ) -> dict[str, Any]:
     """Write the receipt of exact sums, which promise nothing."""
     step, g = grid
@@ -58,6 +60,8 @@ def exact_receipt(
         "guarantee": {"epsilon": None, "delta": None, "rho": None, "unit": unit, "neighbours": NEIGHBOURS},
         "plan": None,
         "plan_digest": None,
+        "space": space,
+        "marginals": "measured",
         "tables": {name: dict(bare) for name in ("pairs", "features", "labels", "total")},
         "grid": {"step": float(step), "g": g},
         "relies_on": [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +11,7 @@ from ddpmi.budget import exact_decimal
 from ddpmi.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 Strategy = Literal["scale", "sample"]
 
@@ -185,6 +186,27 @@ class Bounds:
         clip = values["clip"]
         rest = {name: values[name] for name in ("pairs", "labels", "cap", "strategy")}
         return cls(clip=None if clip is None else Fraction(clip), step=Fraction(values["step"]), **rest)
+
+
+def key_list(keys: object, name: str) -> tuple[str, ...] | None:
+    """Check a public list of keys and put it in the order of bytes.
+
+    >>> key_list(["b", "a"], "public_labels")
+    ('a', 'b')
+    """
+    if keys is None:
+        return None
+    if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+        raise InputError(f"{name} must be a list of texts, got {name}={keys!r}.", hint=f"{name}=['a', 'b']")
+    listed = list(keys)
+    if not listed:
+        raise InputError(f"{name} is empty, so nothing could be released.", hint=f"{name}=['a', 'b'], or leave it out")
+    if not all(isinstance(key, str) for key in listed):
+        raise InputError(f"{name} must hold texts only.", hint=f"{name}=[str(key) for key in keys]")
+    try:
+        return tuple(sorted(set(listed), key=str.encode))
+    except UnicodeEncodeError:
+        raise InputError(f"{name} holds a text that is not Unicode.", hint="check how the list was read") from None
 
 
 def _short(number: Fraction) -> str:

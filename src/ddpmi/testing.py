@@ -6,15 +6,16 @@ Nothing made here is private. Releases with seeded noise are stamped NOT PRIVATE
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ddpmi import aggregates, curator
-from ddpmi.calibration import TABLES, sensitivities
+from ddpmi.calibration import sensitivities
+from ddpmi.measurements import Reading, measure, summed_by
 from ddpmi.randomness import Keystream
 from ddpmi.receipts import private_receipt
 from ddpmi.releases import NOT_PRIVATE, Release
 from ddpmi.statistics import binomial_tail, chi_square_tail, expected_counts
+from ddpmi.tables import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,8 +39,6 @@ __all__ = [
     "threshold_check",
 ]
 
-_KEYS = {"pairs": ["feature", "label"], "features": ["feature"], "labels": ["label"], "total": []}
-
 
 def _salt(seed: int | str) -> str:
     return hashlib.sha256(f"salt {seed}".encode()).hexdigest()
@@ -51,8 +50,8 @@ def _source(seed: int | str) -> Keystream:
 
 def seeded_release(obs: Observations, plan: Plan, *, seed: int | str) -> Release:
     """Release with noise and salt from a seed: the same every time, charged to nobody, NOT PRIVATE."""
-    with curator.summed(obs, plan.steps(obs.source.dialect), salt=_salt(seed)) as engine:
-        tables = curator.measure(engine, noises=plan.calibration.tables, source=_source(seed))
+    with summed_by(obs, plan, salt=_salt(seed)) as engine:
+        tables = measure(engine, Reading.of(plan), source=_source(seed))
         told = {"name": obs.source.engine, "version": engine.version}
     receipt = private_receipt(
         plan, release_id=f"seeded-{seed}", dataset=obs.dataset, unit=obs.columns.unit, engine=told, ledger={}
@@ -62,23 +61,11 @@ def seeded_release(obs: Observations, plan: Plan, *, seed: int | str) -> Release
 
 
 def exact_sums(obs: Observations, plan: Plan, *, seed: int | str = 0) -> dict[str, pa.Table]:
-    """Return the bounded sums that noise would be added to, for every key that occurs. Left of the border."""
-    import pyarrow as pa
-
-    schema = {
-        name: pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())]) for name, keys in _KEYS.items()
-    }
-    with curator.summed(obs, plan.steps(obs.source.dialect), salt=_salt(seed)) as engine:
-        joint = [batch.cast(schema["pairs"]) for batch in engine.batches("SELECT feature, label, sum FROM joint")]
-        found = {"pairs": pa.Table.from_batches(joint, schema=schema["pairs"])}
-        for name in ("features", "labels"):
-            key = _KEYS[name][0]
-            engine.put("every_key", curator.known_keys(key, found["pairs"].column(key).unique()))
-            sums = [batch.cast(schema[name]) for batch in engine.batches(aggregates.margin(key, "every_key"))]
-            found[name] = pa.Table.from_batches(sums, schema=schema[name])
-        total = [batch.cast(schema["total"]) for batch in engine.batches(aggregates.total())]
-        found["total"] = pa.Table.from_batches(total, schema=schema["total"])
-    return found
+    """Return the sums that noise would be added to, for every key that occurs. Left of the border."""
+    exact = replace(Reading.of(plan), noises=None, grid=False, other=False)
+    with summed_by(obs, plan, salt=_salt(seed)) as engine:
+        tables = measure(engine, exact)
+    return {name: tables.scan(name) for name in KEYS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +107,10 @@ def sensitivity_replay(
 
 def moved_between(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table], plan: Plan) -> list[Moved]:
     """Compare two results of `exact_sums` that differ by one unit with what the plan declares."""
-    declared = sensitivities(plan.calibration.bounding)
+    declared = sensitivities(plan.calibration.bounding, units=plan.space == "units")
     found = []
-    for table in TABLES:
-        changes = _changes(before[table], after[table], _KEYS[table])
+    for table, keys in KEYS.items():
+        changes = _changes(before[table], after[table], list(keys))
         allowed = declared[table]
         found.append(
             Moved(
@@ -186,8 +173,8 @@ def threshold_check(
         }
     )
     obs = observe(rows)
-    with curator.summed(obs, plan.steps(obs.source.dialect), salt=_salt(seed or 0)) as engine:
-        tables = curator.measure(engine, noises=plan.calibration.tables, source=None if seed is None else _source(seed))
+    with summed_by(obs, plan, salt=_salt(seed or 0)) as engine:
+        tables = measure(engine, Reading.of(plan), source=None if seed is None else _source(seed))
     seen = {feature.rsplit("-", 1)[0] for feature in tables.pairs.column("feature").to_pylist()}
     return Rate(events=len(seen), trials=units, allowed=float(plan.cost.delta))
 

@@ -18,10 +18,13 @@ from ddpmi.errors import InputError
 from ddpmi.mi import mutual_information
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Table = tuple[Floats, Floats, Floats]
+    Summed = tuple[Floats, Floats]
 
 LEVEL = 0.95
 """The default confidence level."""
@@ -72,44 +75,68 @@ def _cells(table: Table, floor: float) -> tuple[Floats, Floats, Floats, Floats]:
     return a, b, c, d
 
 
-def moments(table: Table, noise: Noise) -> tuple[Floats, Floats]:
+def moments(table: Table, noise: Noise, *, summed: Summed | None = None) -> tuple[Floats, Floats]:
     """Compute the upward bias and the variance of the mutual information, in nats, to second order.
 
     Args:
         table: pxy, px, py of feasible tables, arrays of one shape.
         noise: The release's noise.
+        summed: Where the margins are sums of released pairs and a noisy rest: how many released pairs the
+            sums of each pair's feature and of its label hold, the pair itself among them.
 
     Returns:
         Bias 1/2 tr(H S) and variance g.S.g + 1/2 tr((H S)^2), where g and H are the gradient and the Hessian
-        in (pxy, px, py), and S is the covariance: noise of J, F, L apart, and of N along (pxy, px, py).
+        in (pxy, px, py), and S is the covariance: noise of J, F, L apart, and of N along (pxy, px, py). In
+        summed margins the pair's own noise moves all three.
 
     >>> noise = Noise(joint=0.001, feature=0.001, label=0.001, total=0)
     >>> bias, variance = moments((np.array([0.02]), np.array([0.1]), np.array([0.2])), noise)
     >>> bool(0 < bias[0] < 1e-3), bool(variance[0] > 0)
     (True, True)
     """
-    p = np.array(table)
     a, b, c, d = _cells(table, noise.joint)
+    ra, rb, rc, rd = 1 / a, 1 / b, 1 / c, 1 / d
     # Margins as sums of floored cells, so that the table of the derivatives is a table.
-    odds = (a * d / (b * c), b * (c + d) / ((a + b) * d), c * (b + d) / ((a + c) * d))
-    grad = np.log(np.array(odds))
-    h01, h02, h12 = -1 / b - 1 / d, -1 / c - 1 / d, 1 / d
-    h00 = 1 / a + 1 / b + 1 / c + 1 / d
-    h11 = 1 / b + 1 / d - 1 / (a + b) - 1 / (c + d)
-    h22 = 1 / c + 1 / d - 1 / (a + c) - 1 / (b + d)
-    hessian = np.array(((h00, h01, h02), (h01, h11, h12), (h02, h12, h22)))
-    var = np.array((noise.joint, noise.feature, noise.label)) ** 2
-    var_n = noise.total**2
-    along = np.einsum("ikn,kn->in", hessian, p)
-    curve = np.einsum("in,in->n", p, along)
-    bias = (var @ np.array((h00, h11, h22)) + curve * var_n) / 2
-    first = var @ grad**2 + np.einsum("in,in->n", p, grad) ** 2 * var_n
-    # tr((H S)^2) for S = diag(var) + var_n p p'.
-    square = np.einsum("ikn,i,k->n", hessian**2, var, var) + 2 * var_n * (var @ along**2) + (var_n * curve) ** 2
-    return bias, first + square / 2
+    x, not_x, y, not_y = a + b, c + d, a + c, b + d
+    grad = (np.log(a * d * rb * rc), np.log(b * not_x * rd / x), np.log(c * not_y * rd / y))
+    diagonal = (ra + rb + rc + rd, rb + rd - 1 / x - 1 / not_x, rc + rd - 1 / y - 1 / not_y)
+    hessian = _symmetric(diagonal, (-rb - rd, -rc - rd, rd))
+    spread = _spread(table, noise, summed)
+    product = [[_dot(row, column) for column in spread] for row in hessian]
+    bias = (product[0][0] + product[1][1] + product[2][2]) / 2
+    first = _dot(grad, [_dot(row, grad) for row in spread])
+    square = sum(_dot(product[i], [product[k][i] for k in range(3)]) for i in range(3))
+    # Both are squares in exact arithmetic; rounding may leave a hair below zero.
+    return bias, np.maximum(first + square / 2, 0.0)
 
 
-def interval(mi: Floats, table: Table, noise: Noise, *, level: float = LEVEL) -> tuple[Floats, Floats]:
+def _spread(table: Table, noise: Noise, summed: Summed | None) -> list[list[Floats]]:
+    """Write the covariance of (pxy, px, py), entry by entry."""
+    pxy, px, py = table
+    joint, feature, label, total = (sd**2 for sd in (noise.joint, noise.feature, noise.label, noise.total))
+    own = 0.0 if summed is None else joint
+    in_feature, in_label = (0.0, 0.0) if summed is None else summed
+    diagonal = (
+        joint + total * pxy * pxy,
+        feature + in_feature * joint + total * px * px,
+        label + in_label * joint + total * py * py,
+    )
+    return _symmetric(diagonal, (own + total * pxy * px, own + total * pxy * py, own + total * px * py))
+
+
+def _symmetric(diagonal: Table, beside: Table) -> list[list[Floats]]:
+    """Arrange a symmetric 3 x 3 matrix of arrays."""
+    (s00, s11, s22), (s01, s02, s12) = diagonal, beside
+    return [[s00, s01, s02], [s01, s11, s12], [s02, s12, s22]]
+
+
+def _dot(left: Sequence[Floats], right: Sequence[Floats]) -> Floats:
+    return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]
+
+
+def interval(
+    mi: Floats, table: Table, noise: Noise, *, level: float = LEVEL, summed: Summed | None = None
+) -> tuple[Floats, Floats]:
     """Bound the mutual information the exact sums would give, in nats.
 
     Args:
@@ -117,6 +144,7 @@ def interval(mi: Floats, table: Table, noise: Noise, *, level: float = LEVEL) ->
         table: pxy, px, py of feasible tables, arrays of one length.
         noise: The release's noise.
         level: How often the bounds shall hold, about.
+        summed: As in `moments`.
 
     Returns:
         Low and high with 0 <= low <= mi <= high.
@@ -131,7 +159,8 @@ def interval(mi: Floats, table: Table, noise: Noise, *, level: float = LEVEL) ->
     low, high = np.empty_like(mi), np.empty_like(mi)
     for start in range(0, mi.size, _BLOCK):
         rows = slice(start, start + _BLOCK)
-        bias, variance = moments((table[0][rows], table[1][rows], table[2][rows]), noise)
+        held = None if summed is None else (summed[0][rows], summed[1][rows])
+        bias, variance = moments((table[0][rows], table[1][rows], table[2][rows]), noise, summed=held)
         reach = width * np.sqrt(variance)
         low[rows] = np.clip(mi[rows] - bias - reach, 0.0, mi[rows])
         # No bias is taken off here: where the sums had to be made feasible, that has already lowered mi.
@@ -146,6 +175,7 @@ def widen_near_threshold(
     noise: Noise,
     *,
     mechanism: Literal["gaussian", "laplace"],
+    summed: bool = False,
 ) -> tuple[Floats, Floats]:
     """Widen bounds of pairs near the threshold, which were kept because their noise was high.
 
@@ -158,6 +188,7 @@ def widen_near_threshold(
         excess: Released joint sum minus threshold, in standard deviations of the joint sum.
         noise: The release's noise.
         mechanism: The noise of the joint sums.
+        summed: Whether the margins are sums of released pairs, and so fall with the joint sum.
 
     Returns:
         The new low and high.
@@ -173,10 +204,16 @@ def widen_near_threshold(
     near = np.flatnonzero(drop > 0)
     low, high = (bound.copy() for bound in bounds)
     pxy, px, py = (p[near] for p in table)
-    lowest = np.maximum(np.maximum(pxy - drop[near] * noise.joint, 0.0), px - (1 - py))
-    at_lowest = mutual_information(np.minimum(lowest, pxy), px, py)
+    if summed:
+        # Lowering all three by as much keeps the feature outside, and the label without it, as they are.
+        fall = np.minimum(drop[near] * noise.joint, pxy)
+        lowest = (pxy - fall, px - fall, py - fall)
+    else:
+        joint = np.maximum(np.maximum(pxy - drop[near] * noise.joint, 0.0), px - (1 - py))
+        lowest = (np.minimum(joint, pxy), px, py)
+    at_lowest = mutual_information(*lowest)
     # It falls towards px*py and rises after it, so the ends bound any stretch that misses px*py.
-    crosses = (lowest <= px * py) & (px * py <= pxy)
+    crosses = (lowest[0] <= lowest[1] * lowest[2]) & (px * py <= pxy)
     low[near] = np.minimum(low[near], np.where(crosses, 0.0, at_lowest))
     high[near] = np.maximum(high[near], at_lowest)
     return low, high

@@ -1,4 +1,4 @@
-"""Frames of other libraries as Arrow tables, recognised without importing the libraries.
+"""Frames of other libraries as Arrow tables and readers, recognised without importing the libraries.
 
 Conversion never fails because of one row: in a column of mixed Python objects, what is no valid key becomes NULL.
 """
@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.errors import SchemaError
+from ddpmi.engines.lakes import Lake
+from ddpmi.errors import EngineError, InputError, SchemaError
+from ddpmi.sql import quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_BATCH_ROWS = 1 << 20
+_TYPED_FORMATS = ("parquet", "ipc", "feather", "orc")
 
 
 def is_a(data: object, module: str, *names: str) -> bool:
@@ -25,29 +31,112 @@ def is_a(data: object, module: str, *names: str) -> bool:
     return loaded is not None and any(isinstance(data, getattr(loaded, name, ())) for name in names)
 
 
-def column_names(data: Any) -> list[str] | None:
-    """Return the columns of a pandas or polars frame, or None for anything else."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopted:
+    """What the engine registers."""
+
+    data: Any
+    """An Arrow table or reader."""
+    one_pass: bool = False
+    """Whether it can be read only once."""
+
+
+def is_frame(data: object) -> bool:
+    """Tell whether `adopt` takes the data."""
+    return (
+        isinstance(data, Lake)
+        or is_a(data, "pandas", "DataFrame")
+        or is_a(data, "polars", "DataFrame", "LazyFrame")
+        or is_a(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader")
+        or is_a(data, "pyarrow.dataset", "Dataset")
+        or is_a(data, "duckdb", "DuckDBPyRelation")
+    )
+
+
+def query_kind(data: object) -> str | None:
+    """Name what may hide a LIMIT, a window or a join across units; None where rows are rows."""
+    if is_a(data, "duckdb", "DuckDBPyRelation"):
+        return None if data.type == "TABLE_RELATION" else "DuckDB relation"  # type: ignore[attr-defined]
+    return "polars LazyFrame" if is_a(data, "polars", "LazyFrame") else None
+
+
+def read_once(data: object) -> bool:
+    """Tell whether the caller's object itself is used up by one reading."""
+    return is_a(data, "pyarrow", "RecordBatchReader")
+
+
+def schema_of(data: Any) -> pa.Table:
+    """Return a table without rows that has the data's columns. Reads no row."""
+    if isinstance(data, Lake):
+        return data.schema().empty_table()
     if is_a(data, "pandas", "DataFrame"):
-        return [str(name) for name in data.columns]
+        return _pandas(data.iloc[:0], [str(name) for name in data.columns])
+    if is_a(data, "polars", "LazyFrame"):
+        with_schema = sys.modules["polars"].DataFrame(schema=data.collect_schema())
+        return with_schema.to_arrow()
     if is_a(data, "polars", "DataFrame"):
-        return list(data.columns)
-    return None
+        return data.clear().to_arrow()
+    if is_a(data, "duckdb", "DuckDBPyRelation"):
+        return data.limit(0).to_arrow_table()
+    if is_a(data, "pyarrow.dataset", "Dataset"):
+        _check_dataset(data)
+    return data.schema.empty_table()
 
 
-def to_arrow(data: Any, columns: list[str]) -> pa.Table:
-    """Convert the named columns of a pandas or polars frame."""
+def adopt(data: Any, columns: list[str]) -> Adopted:
+    """Make the named columns readable by the engine."""
+    if isinstance(data, Lake):
+        return Adopted(data=data.reader(columns), one_pass=True)
+    if is_a(data, "pandas", "DataFrame"):
+        return Adopted(data=_pandas(data, columns))
+    if is_a(data, "polars", "LazyFrame"):
+        return Adopted(data=_collected(data, columns).to_arrow())
     if is_a(data, "polars", "DataFrame"):
-        return data.select(columns).to_arrow()
+        return Adopted(data=data.select(columns).to_arrow())
+    if is_a(data, "duckdb", "DuckDBPyRelation"):
+        narrow = data.project(", ".join(quote(name) for name in columns))
+        return Adopted(data=narrow.to_arrow_reader(_BATCH_ROWS), one_pass=True)
+    if is_a(data, "pyarrow.dataset", "Dataset"):
+        return Adopted(data=data.scanner(columns=columns).to_reader(), one_pass=True)
+    if is_a(data, "pyarrow", "RecordBatch"):
+        return Adopted(data=sys.modules["pyarrow"].Table.from_batches([data]))
+    return Adopted(data=data, one_pass=read_once(data))
+
+
+def _collected(data: Any, columns: list[str]) -> Any:
+    try:
+        return data.select(columns).collect()
+    except Exception as error:
+        raise EngineError(
+            f"polars could not collect the LazyFrame ({type(error).__name__}). Its message may quote rows, so it is not shown.",
+            hint="collect it yourself and pass the DataFrame",
+        ) from None
+
+
+def _check_dataset(data: Any) -> None:
+    """Formats without types are guessed from rows by Arrow, and fail on a bad one."""
+    for part in getattr(data, "children", None) or [data]:
+        name = getattr(getattr(part, "format", None), "default_extname", "parquet")
+        if name not in _TYPED_FORMATS:
+            raise InputError(
+                f"An Arrow dataset of {name} files guesses types from rows and stops at a bad one.",
+                hint="pass the files themselves: observe('data/*.csv', ...)",
+            )
+
+
+def _pandas(data: Any, columns: list[str]) -> pa.Table:
     import pyarrow as pa
 
-    return pa.table({name: _pandas_column(data[name], name) for name in columns})
+    named = {str(name): name for name in data.columns}
+    if len(named) < len(data.columns) and any([str(n) for n in data.columns].count(name) > 1 for name in columns):
+        twice = next(name for name in columns if [str(n) for n in data.columns].count(name) > 1)
+        raise SchemaError(f"The frame has more than one column {twice!r}.", hint="rename one of them")
+    return pa.table({name: _pandas_column(data[named[name]]) for name in columns})
 
 
-def _pandas_column(series: Any, name: str) -> pa.Array:
+def _pandas_column(series: Any) -> pa.Array:
     import pyarrow as pa
 
-    if getattr(series, "ndim", 1) != 1:
-        raise SchemaError(f"The frame has more than one column {name!r}.", hint="rename one of them")
     if series.dtype != object:
         return pa.Array.from_pandas(series)
     try:

@@ -1,0 +1,123 @@
+"""Delta and Iceberg tables on disk, read by their own libraries so that deleted rows stay deleted."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ddpmi.errors import EngineError, InputError, MissingExtra
+from ddpmi.sql import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+_METADATA = ".metadata.json"
+_VERSION = re.compile(r"v?(\d+)\D")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lake:
+    """A table that is more than its files."""
+
+    kind: Literal["delta", "iceberg"]
+    path: str
+    """The folder of a Delta table, the metadata file of an Iceberg table."""
+
+    def schema(self) -> pa.Schema:
+        """Return the columns. Reads the table's metadata alone."""
+        import pyarrow as pa
+
+        with _own_errors(self.kind):
+            if self.kind == "delta":
+                return pa.schema(_delta(self.path).schema().to_arrow())
+            return _iceberg(self.path).schema().as_arrow()
+
+    def reader(self, columns: list[str]) -> pa.RecordBatchReader:
+        """Stream the named columns of the rows that are not deleted."""
+        with _own_errors(self.kind):
+            if self.kind == "delta":
+                return _delta_reader(self.path, columns)
+            scan = _iceberg(self.path).scan(selected_fields=tuple(columns))
+            return scan.to_arrow_batch_reader().cast(_narrow(scan.projection().as_arrow(), columns))
+
+
+def find_lake(path: str) -> Lake | None:
+    """Recognise a Delta folder, an Iceberg folder or an Iceberg metadata file.
+
+    >>> find_lake("visits.parquet") is None
+    True
+    """
+    folder = Path(path)
+    if path.endswith(_METADATA) and folder.is_file():
+        return Lake(kind="iceberg", path=path)
+    if (folder / "_delta_log").is_dir():
+        return Lake(kind="delta", path=path)
+    found = sorted((folder / "metadata").glob(f"*{_METADATA}"))
+    return Lake(kind="iceberg", path=str(_newest(folder, found))) if found else None
+
+
+def _newest(folder: Path, found: list[Path]) -> Path:
+    versions: dict[int, list[Path]] = {}
+    for file in found:
+        match = _VERSION.match(file.name)
+        versions.setdefault(int(match[1]) if match else -1, []).append(file)
+    hint = folder / "metadata" / "version-hint.text"
+    told = hint.read_text(encoding="utf-8").strip() if hint.is_file() else ""
+    newest = versions[int(told) if told.isdigit() and int(told) in versions else max(versions)]
+    if len(newest) > 1:
+        raise InputError(
+            f"The Iceberg folder {folder} has more than one newest metadata file.",
+            hint="name the one to read: observe('table/metadata/00003-....metadata.json', ...)",
+        )
+    return newest[0]
+
+
+def _narrow(schema: pa.Schema, columns: list[str]) -> pa.Schema:
+    import pyarrow as pa
+
+    return pa.schema([schema.field(name) for name in schema.names if name in columns])
+
+
+def _delta(path: str) -> Any:
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise MissingExtra("Delta tables need the deltalake package.", hint="pip install 'ddpmi[delta]'") from None
+    return DeltaTable(path)
+
+
+def _delta_reader(path: str, columns: list[str]) -> pa.RecordBatchReader:
+    """Query through DataFusion, which honours deletion vectors; reading the files alone would bring rows back."""
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
+    listed = ", ".join(quote(name) for name in columns)
+    found = QueryBuilder().register("source", _delta(path)).execute(f"SELECT {listed} FROM source")
+    return pa.RecordBatchReader.from_stream(found)
+
+
+def _iceberg(path: str) -> Any:
+    try:
+        from pyiceberg.table import StaticTable
+    except ImportError:
+        raise MissingExtra("Iceberg tables need the pyiceberg package.", hint="pip install 'ddpmi[iceberg]'") from None
+    return StaticTable.from_metadata(path)
+
+
+@contextmanager
+def _own_errors(kind: str) -> Iterator[None]:
+    """Replace the libraries' errors, which may quote rows."""
+    try:
+        yield
+    except (MissingExtra, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise EngineError(
+            f"The {kind.capitalize()} table could not be read ({type(error).__name__}). Its message may quote rows, so it is not shown.",
+            hint="check that the table is complete and that its features are known to the library's version",
+        ) from None

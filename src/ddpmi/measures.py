@@ -1,0 +1,294 @@
+"""Other scores of a pair, from the same four released sums: association, keyness and effect size.
+
+A pair is a 2 x 2 table of counts: ``joint`` k, ``feature`` f, ``label`` l, ``total`` n, and so a = k, b = f - k,
+c = l - k, d = n - f - l + k. Sums that noise made disagree are first moved to a table that can exist. No score is
+ever NaN or infinite: 0/0 is 0, and logarithms of an empty cell use half a count, or half of what independence
+expects if that is less, so that an empty cell always speaks for its own side. With a value column or scaled units
+these are scores, not test statistics: they carry no p-values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from ddpmi.errors import InputError
+from ddpmi.mi import covariance, mutual_information
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+ScoreName = Literal[
+    "mi", "nmi", "pmi", "npmi", "lift", "chi2", "g2", "phi", "yule_q", "log_odds", "jlh", "gnd", "log_ratio"
+]
+"""The scores by name."""
+NAMES: tuple[str, ...] = get_args(ScoreName)
+_BLOCK = 1 << 14
+_HALF = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Tables that can exist: counts, and the same as probabilities."""
+
+    joint: Floats
+    """k, between max(0, f + l - n) and min(f, l)."""
+    feature: Floats
+    """f, between 0 and n."""
+    label: Floats
+    """l, between 0 and n."""
+    total: float
+    """n, not negative."""
+
+    @classmethod
+    def of(cls, joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: float) -> Counts:
+        """Move noisy sums to tables that can exist; sums of a real table stay as they are.
+
+        >>> Counts.of([12], [10], [20], 100).joint.tolist()
+        [10.0]
+        """
+        given = (np.asarray(s, dtype=np.float64) for s in (joint, feature, label))
+        k, f, l = np.broadcast_arrays(*given)  # noqa: E741
+        n = max(float(total), 0.0)
+        f, l = np.clip(f, 0.0, n), np.clip(l, 0.0, n)  # noqa: E741
+        k = np.clip(k, np.maximum(0.0, f - (n - l)), np.minimum(f, l))
+        return cls(joint=k, feature=f, label=l, total=n)
+
+    def probabilities(self) -> tuple[Floats, Floats, Floats]:
+        """Return pxy, px, py; all 0 where the total is 0."""
+        n = self.total or 1.0
+        return self.joint / n, self.feature / n, self.label / n
+
+
+def score(name: str, joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: float) -> Floats:
+    """Compute one score of many pairs.
+
+    Args:
+        name: One of ``NAMES``.
+        joint: The pairs' sums in the user's units.
+        feature: The sums of their features.
+        label: The sums of their labels.
+        total: The sum of everything.
+
+    Returns:
+        One finite number for each pair; larger is stronger. "pmi", "npmi", "phi", "yule_q", "log_odds" and
+        "log_ratio" are signed, below 0 for absence; "lift" is below 1 there.
+
+    >>> [round(float(score(name, 60, 100, 200, 1000)), 4) for name in ("mi", "g2", "chi2", "phi", "lift")]
+    [0.0441, 88.1958, 111.1111, 0.3333, 3.0]
+    """
+    check_name(name)
+    given = (np.asarray(s, dtype=np.float64) for s in (joint, feature, label))
+    arrays = np.broadcast_arrays(*given)
+    k, f, l = (array.ravel() for array in arrays)  # noqa: E741
+    out = np.empty(k.size)
+    for start in range(0, k.size, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        out[rows] = _FORMULAS[name](Counts.of(k[rows], f[rows], l[rows], total))
+    return out.reshape(arrays[0].shape)
+
+
+def check_name(name: str) -> None:
+    """Refuse a score that does not exist.
+
+    >>> check_name("chi2")
+    """
+    if name not in NAMES:
+        raise InputError(f"score must be one of {', '.join(NAMES)}, got {name!r}.", hint='score="chi2"')
+
+
+def _over(top: Floats, bottom: Floats) -> Floats:
+    """Divide, with 0 where the bottom is 0."""
+    ratio: Floats = np.divide(top, bottom, out=np.zeros(np.broadcast(top, bottom).shape), where=bottom > 0)
+    return ratio
+
+
+def mi(counts: Counts) -> Floats:
+    """Compute mutual information in nats.
+
+    >>> mi(Counts.of([60], [100], [200], 1000)).round(7).tolist()
+    [0.0440979]
+    """
+    return mutual_information(*counts.probabilities())
+
+
+def nmi(counts: Counts) -> Floats:
+    """Compute MI / H(label): the part of the label's entropy that the feature explains, from 0 to 1.
+
+    Of the normalised forms in use this is the uncertainty coefficient (Theil's U). A label without entropy gives 0.
+
+    >>> nmi(Counts.of([200], [200], [200], 1000)).round(9).tolist()
+    [1.0]
+    """
+    _, _, py = counts.probabilities()
+    inside = np.log(np.where(py > 0, py, 1.0))
+    outside = np.log1p(-np.where(py < 1, py, 0.0))
+    return np.minimum(_over(mi(counts), -(py * inside + (1 - py) * outside)), 1.0)
+
+
+def _surplus(counts: Counts) -> Floats:
+    """Compute k/E - 1 without cancellation, E = f l/n; 0 where nothing is expected."""
+    return np.maximum(_over(_surplus_of_products(counts), counts.feature * counts.label), -1.0)
+
+
+def _surplus_of_products(counts: Counts) -> Floats:
+    """Compute k n - f l, which is ad - bc: exactly 0 where counts are independent."""
+    return covariance(counts.joint, counts.feature, counts.label, counts.total)
+
+
+def pmi(counts: Counts) -> Floats:
+    """Compute pointwise mutual information ln(k n/(f l)), in nats.
+
+    >>> pmi(Counts.of([60, 20], [100], [200], 1000)).round(6).tolist()
+    [1.098612, 0.0]
+    """
+    expected = _over(counts.feature * counts.label, np.asarray(counts.total))
+    least = np.minimum(_over(np.asarray(_HALF), expected), _HALF)
+    return np.where(expected > 0, np.log1p(np.maximum(_surplus(counts), least - 1.0)), 0.0)
+
+
+def npmi(counts: Counts) -> Floats:
+    """Compute PMI / -ln(k/n), from -1 (never together) over 0 (independent) to 1 (only together).
+
+    >>> npmi(Counts.of([0, 20, 100], [100], [200, 200, 100], 1000)).round(9).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+    pxy, px, py = counts.probabilities()
+    some = pxy > 0
+    pointwise = np.log1p(np.where(some, _surplus(counts), 0.0))
+    ratio = np.clip(_over(pointwise, -np.log(np.where(some, pxy, 1.0))), -1.0, 1.0)
+    return np.where(some | (px * py <= 0), ratio, -1.0)
+
+
+def lift(counts: Counts) -> Floats:
+    """Compute k n/(f l): how many times as often as under independence.
+
+    >>> lift(Counts.of([60, 0], [100], [200], 1000)).tolist()
+    [3.0, 0.0]
+    """
+    return _over(counts.joint * counts.total, counts.feature * counts.label)
+
+
+def phi(counts: Counts) -> Floats:
+    """Compute the correlation of feature and label, (ad - bc)/sqrt(f l (n-f) (n-l)), from -1 to 1.
+
+    >>> phi(Counts.of([60], [100], [200], 1000)).round(9).tolist()
+    [0.333333333]
+    """
+    f, l, n = counts.feature, counts.label, counts.total  # noqa: E741
+    spread = np.sqrt(f * (n - f)) * np.sqrt(l * (n - l))
+    return np.clip(_over(_surplus_of_products(counts), spread), -1.0, 1.0)
+
+
+def chi2(counts: Counts) -> Floats:
+    """Compute Pearson's chi-square of the whole 2 x 2 table without correction, n phi^2.
+
+    >>> chi2(Counts.of([60], [100], [200], 1000)).round(2).tolist()
+    [111.11]
+    """
+    return counts.total * phi(counts) ** 2
+
+
+def g2(counts: Counts) -> Floats:
+    """Compute the log-likelihood ratio, 2 n MI.
+
+    >>> g2(Counts.of([60], [100], [200], 1000)).round(4).tolist()
+    [88.1958]
+    """
+    return 2 * counts.total * mi(counts)
+
+
+def yule_q(counts: Counts) -> Floats:
+    """Compute Yule's Q, (ad - bc)/(ad + bc), from -1 to 1.
+
+    >>> yule_q(Counts.of([60, 0], [100], [200], 1000)).round(6).tolist()
+    [0.78125, -1.0]
+    """
+    k, f, l, n = counts.joint, counts.feature, counts.label, counts.total  # noqa: E741
+    b, c = f - k, l - k
+    d = np.maximum((n - f) - c, 0.0)
+    return np.clip(_over(_surplus_of_products(counts), k * d + b * c), -1.0, 1.0)
+
+
+def log_odds(counts: Counts, *, prior: float | None = None) -> Floats:
+    """Compute the z-score of the log odds ratio with an informative Dirichlet prior.
+
+    Monroe, Colaresi, Quinn 2008, equations 16, 20 and 22, label against all the rest, prior a_f = prior * f/n.
+
+    Args:
+        counts: The tables.
+        prior: The size of the prior; by default n, so that it weighs as much as the data, as in tidylo.
+
+    >>> log_odds(Counts.of([60, 20], [100], [200], 1000)).round(4).tolist()
+    [2.5525, 0.0]
+    """
+    k, f, l, n = counts.joint, counts.feature, counts.label, counts.total  # noqa: E741
+    size = n if prior is None else prior
+    prior_f = _over(size * f, np.asarray(n))
+    inside, outside = k + prior_f, (f - k) + prior_f
+    other_inside = (l - k) + (size - prior_f)
+    other_outside = ((n - l) - (f - k)) + (size - prior_f)
+    known = (inside > 0) & (outside > 0) & (other_inside > 0) & (other_outside > 0)
+    a, b, c, d = (np.where(known, cell, 1.0) for cell in (inside, outside, other_inside, other_outside))
+    return np.where(known, (np.log(a / c) - np.log(b / d)) / np.sqrt(1 / a + 1 / b), 0.0)
+
+
+def jlh(counts: Counts) -> Floats:
+    """Compute Elasticsearch's JLH, (fg - bg) fg/bg with fg = k/l and bg = f/n; 0 for absence.
+
+    >>> jlh(Counts.of([60, 10], [100], [200], 1000)).round(6).tolist()
+    [0.6, 0.0]
+    """
+    inside, overall = _over(counts.joint, counts.label), _over(counts.feature, np.asarray(counts.total))
+    return np.maximum(inside - overall, 0.0) * _over(inside, overall)
+
+
+def gnd(counts: Counts) -> Floats:
+    """Compute Elasticsearch's GND, exp(-(max(ln f, ln l) - ln k)/(ln n - min(ln f, ln l))), from 0 to 1.
+
+    It is 0 where k = 0 and 1 where the feature is the label.
+
+    >>> gnd(Counts.of([60, 0, 100], [100], [200, 200, 100], 1000)).round(6).tolist()
+    [0.592859, 0.0, 1.0]
+    """
+    k, f, l = (np.where(counts.joint > 0, s, 1.0) for s in (counts.joint, counts.feature, counts.label))  # noqa: E741
+    distance = _over(np.log(np.maximum(f, l) / k), np.log(max(counts.total, 1e-300) / np.minimum(f, l)))
+    return np.where(counts.joint > 0, np.exp(-distance), 0.0)
+
+
+def log_ratio(counts: Counts) -> Floats:
+    """Compute Hardie's log ratio, log2 of the share inside over the share outside; 0 where a side has no mass.
+
+    >>> log_ratio(Counts.of([60, 20], [100], [200], 1000)).round(6).tolist()
+    [2.584963, 0.0]
+    """
+    k, f, l, n = counts.joint, counts.feature, counts.label, counts.total  # noqa: E741
+    known = (f > 0) & (l > 0) & (n - l > 0)
+    usual = _over(f, np.asarray(n)) * _HALF
+    inside = np.maximum(k, np.minimum(_HALF, usual * l))
+    outside = np.maximum(f - k, np.minimum(_HALF, usual * (n - l)))
+    a, b, c, d = (np.where(known, s, 1.0) for s in (inside, outside, l, n - l))
+    return np.where(known, np.log2(a * d / (b * c)), 0.0)
+
+
+_FORMULAS: dict[str, Callable[[Counts], Floats]] = {
+    "mi": mi,
+    "nmi": nmi,
+    "pmi": pmi,
+    "npmi": npmi,
+    "lift": lift,
+    "chi2": chi2,
+    "g2": g2,
+    "phi": phi,
+    "yule_q": yule_q,
+    "log_odds": log_odds,
+    "jlh": jlh,
+    "gnd": gnd,
+    "log_ratio": log_ratio,
+}
