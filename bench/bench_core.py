@@ -2,6 +2,8 @@
 
     python bench/bench_core.py words DATA.parquet        # rows distinct, and the general case
     python bench/bench_core.py paper --units 50000000    # one row per unit, generated
+    python bench/bench_core.py paper --epsilons 0.1 0.5 1 2 4 8 --units 382762990   # six releases from one pass
+    python bench/bench_core.py paper --units 50000000 --memory 1GB                  # out of core
 
 Each measurement runs in its own process with two threads: read Parquet, bound, sum, noise, margins, write, rank.
 Baselines: plain is ``SELECT feature, label, count(*) GROUP BY ALL`` into a table; distinct counting is the same over
@@ -42,19 +44,29 @@ def baseline(path: str, columns: dict[str, str], *, distinct: bool) -> float:
         return time.perf_counter() - start
 
 
-def release(path: str, columns: dict[str, str], *, pairs: int, distinct: Any, folder: str) -> tuple[float, float, int]:
-    """Seconds of a release written to disk, of its ranking, and the number of released pairs."""
+def release(case: dict[str, Any], folder: str) -> tuple[float, float, list[int]]:
+    """Seconds of the releases written to disk, of their rankings, and the numbers of released pairs."""
     import ddpmi
 
     number = len(list(Path(folder).iterdir()))
-    ledger = ddpmi.Ledger(f"{folder}/{number}.ledger", limit=ddpmi.Budget(1, 1e-7))
+    ledger = ddpmi.Ledger(f"{folder}/{number}.ledger", limit=ddpmi.Budget(1000, 1e-3))
+    conf = {"threads": THREADS} | ({"memory_limit": case["memory"]} if case["memory"] else {})
     start = time.perf_counter()
-    plan = ddpmi.Plan(budget=ddpmi.Budget(1, 1e-7), bounds=ddpmi.Bounds(pairs=pairs), distinct=distinct)
-    obs = ddpmi.observe(path, **columns, conf={"threads": THREADS})
-    found = ddpmi.release(obs, plan, ledger=ledger, to=f"{folder}/{number}.release")
+    plans = [
+        ddpmi.Plan(
+            budget=ddpmi.Budget(epsilon, 1e-7),
+            bounds=ddpmi.Bounds(pairs=case["pairs"]),
+            distinct=case["distinct"],
+            mechanism="auto" if len(case["epsilons"]) == 1 else "laplace",
+        )
+        for epsilon in case["epsilons"]
+    ]
+    obs = ddpmi.observe(case["path"], **case["columns"], conf=conf)
+    targets = [f"{folder}/{number}-{place}.release" for place in range(len(plans))]
+    found = ddpmi.release_many(obs, plans, ledger=ledger, to=targets)
     middle = time.perf_counter()
-    ranking = ddpmi.rank(found)
-    return middle - start, time.perf_counter() - middle, len(ranking)
+    pairs = [len(ddpmi.rank(one).top(10)) and one.pairs.num_rows for one in found]
+    return middle - start, time.perf_counter() - middle, pairs
 
 
 def _measure(queue: Any, case: dict[str, Any]) -> None:
@@ -65,11 +77,10 @@ def _measure(queue: Any, case: dict[str, Any]) -> None:
             plain = baseline(case["path"], case["columns"], distinct=False)
             dedupe = baseline(case["path"], case["columns"], distinct=True) if case["distinct"] is False else None
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            seconds, ranking, pairs = release(
-                case["path"], case["columns"], pairs=case["pairs"], distinct=case["distinct"], folder=folder
-            )
+            seconds, ranking, pairs = release(case, folder)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            plain = (plain + baseline(case["path"], case["columns"], distinct=False)) / 2
+            if case["repeats"] > 1:
+                plain = (plain + baseline(case["path"], case["columns"], distinct=False)) / 2
             runs.append(
                 {
                     "plain": plain,
@@ -93,7 +104,7 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
     runs = queue.get()
     process.join()
     whole = [run["release"] + run["rank"] for run in runs]
-    result = {key: case[key] for key in ("name", "rows", "pairs", "distinct")}
+    result = {key: case[key] for key in ("name", "rows", "pairs", "distinct", "epsilons", "memory")}
     result["seconds"] = statistics.median(whole)
     result["plain_seconds"] = statistics.median(run["plain"] for run in runs)
     result["x_plain"] = statistics.median(w / run["plain"] for w, run in zip(whole, runs, strict=True))
@@ -114,7 +125,7 @@ def _rows(path: str) -> int:
 
 
 def _cases(arguments: argparse.Namespace, folder: str) -> list[dict[str, Any]]:
-    shared = {"repeats": arguments.repeats}
+    shared = {"repeats": arguments.repeats, "epsilons": arguments.epsilons, "memory": arguments.memory}
     if arguments.question == "words":
         columns = {"unit": "id", "feature": "feature", "label": "partition"}
         base = {**shared, "path": arguments.data, "columns": columns, "pairs": 50, "rows": _rows(arguments.data)}
@@ -141,6 +152,8 @@ def main() -> None:
     parser.add_argument("data", nargs="?", help="a Parquet file with columns id, feature, partition")
     parser.add_argument("--kind", choices=["distinct", "general"])
     parser.add_argument("--units", type=int, nargs="+", default=[2_000_000, 10_000_000, 50_000_000])
+    parser.add_argument("--epsilons", nargs="+", default=["1"])
+    parser.add_argument("--memory", help="memory limit of the engine, for example 1GB")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
@@ -152,7 +165,7 @@ def main() -> None:
     for one in results:
         print(
             f"{one['name']:<32}{one['rows']:>13,}{one['plain_seconds']:>9.2f}{one['seconds']:>9.2f}{one['x_plain']:>9.2f}"
-            f"{one.get('x_distinct_counting', float('nan')):>12.2f}{one['released_pairs']:>10,}{one['peak_mb']:>9.0f}"
+            f"{one.get('x_distinct_counting', float('nan')):>12.2f}{one['released_pairs'][-1]:>10,}{one['peak_mb']:>9.0f}"
         )
     if arguments.out:
         machine = {"cores": os.cpu_count(), "python": platform.python_version()}

@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import ddpmi
 
 TOLERANCE = 1e-15
-COLUMNS = {"unit": "id", "feature": "feature", "label": "partition"}
 
 
 def calc_single_mi(p_x: float, p_y: float, p_xy: float) -> float:
@@ -60,10 +59,12 @@ def mi_ranking(rows: set[tuple[Any, str, str]]) -> dict[tuple[str, str], tuple[f
 
 def compare(path: Path) -> dict[str, Any]:
     """Return the largest difference and the number of differing directions."""
-    table = pq.read_table(path, columns=list(COLUMNS.values()))
+    table = pq.read_table(path, columns=["id", "feature", "partition"])
     rows = {tuple(row.values()) for row in table.to_pylist() if None not in row.values()}
-    expected = mi_ranking(rows)  # type: ignore[arg-type]  # three columns make three-tuples
-    ranking = ddpmi.rank(ddpmi.exact(ddpmi.observe(path, **COLUMNS)), method="paper").to_dicts()
+    expected = mi_ranking(rows)
+    ranking = ddpmi.rank(
+        ddpmi.exact(ddpmi.observe(path, unit="id", feature="feature", label="partition")), method="paper"
+    ).to_dicts()
     differences = [abs(row["mi"] - expected[row["feature"], row["label"]][0]) for row in ranking]
     turned = sum(row["direction"] != expected[row["feature"], row["label"]][1] for row in ranking)
     return {

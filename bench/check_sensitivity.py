@@ -25,7 +25,6 @@ SETS: dict[str, dict[str, Any]] = {
     "arxiv_cs_words": {"value": "observation", "bounds": {"pairs": 50, "clip": 5}},
     "arxiv_authors": {"value": None, "bounds": {"pairs": 20, "labels": 31}},
 }
-COLUMNS = {"unit": "id", "feature": "feature", "label": "partition"}
 
 
 def units(path: str, heavy: int, random: int) -> list[Any]:
@@ -41,7 +40,7 @@ def worst_unit(table: pa.Table) -> pa.Table:
     """Invent a unit with a million rows over every frequent feature and label, with huge values."""
     with duckdb.connect() as connection:
         connection.register("rows", table)
-        return connection.execute(
+        return connection.sql(
             "SELECT (SELECT max(id) FROM rows) || 'x' AS id, f.feature, l.partition, 1000000 AS observation "
             "FROM (SELECT DISTINCT feature FROM rows USING SAMPLE 4000) f, (SELECT DISTINCT partition FROM rows LIMIT 25) l, range(10)"
         ).to_arrow_table()
@@ -50,7 +49,7 @@ def worst_unit(table: pa.Table) -> pa.Table:
 def check(name: str, path: str, counts: tuple[int, int]) -> list[dict[str, Any]]:
     """Replay one data set and return a row for each plan: how close the worst unit came to each bound."""
     with duckdb.connect() as connection:
-        table = connection.execute(
+        table: pa.Table = connection.sql(
             f"SELECT CAST(id AS VARCHAR) AS id, feature, partition, CAST(observation AS BIGINT) AS observation FROM '{path}'"
         ).to_arrow_table()
     setting, removed = SETS[name], [str(unit) for unit in units(path, *counts)]
@@ -61,7 +60,9 @@ def check(name: str, path: str, counts: tuple[int, int]) -> list[dict[str, Any]]
             plan = ddpmi.Plan(budget=ddpmi.Budget(1, 1e-7), bounds=bounds, mechanism=mechanism)
 
             def sums(rows: pa.Table, plan: ddpmi.Plan = plan) -> dict[str, pa.Table]:
-                return exact_sums(ddpmi.observe(rows, **COLUMNS, value=setting["value"]), plan)
+                return exact_sums(
+                    ddpmi.observe(rows, unit="id", feature="feature", label="partition", value=setting["value"]), plan
+                )
 
             whole = sums(table)
             replays = [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ddpmi import Bounds, Budget, Plan, observe
 from ddpmi.contributions import Bounding, steps, weight_of_equal_pairs
-from ddpmi.sql import DUCKDB
+from ddpmi.statements import DUCKDB
 from ddpmi.testing import _salt, exact_sums, hostile_rows, sensitivity_replay
 from reference import joint
 

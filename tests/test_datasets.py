@@ -87,9 +87,7 @@ def test_labels_are_skewed_and_depend_on_the_feature(rows: Any) -> None:
 
 def test_the_seed_gives_the_rows(tmp_path: Path) -> None:
     """Equal seeds write equal bytes; another seed writes other rows."""
-    a, b, c = (
-        datasets.paper_shape(3000, 100, 3, tmp_path / name, s) for name, s in (("a", 5), ("b", 5), ("c", 6))
-    )
+    a, b, c = (datasets.paper_shape(3000, 100, 3, tmp_path / name, s) for name, s in (("a", 5), ("b", 5), ("c", 6)))
     assert a.read_bytes() == b.read_bytes()
     assert not pq.read_table(a)["feature"].equals(pq.read_table(c)["feature"])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b", "c"]

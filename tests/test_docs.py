@@ -134,9 +134,7 @@ def test_proofs_are_listed() -> None:
     """The index of the proofs, and that of the decisions, name every file beside them."""
     for folder in (PROOFS, ROOT / "docs" / "decisions"):
         index = (folder / "README.md").read_text(encoding="utf-8")
-        assert [
-            p.name for p in folder.glob("*.md") if p.name != "README.md" and f"({p.name})" not in index
-        ] == []
+        assert [p.name for p in folder.glob("*.md") if p.name != "README.md" and f"({p.name})" not in index] == []
 
 
 def anchors(path: Path) -> set[str]:

@@ -23,13 +23,13 @@ PACKAGE = SRC / "ddpmi"
 LAYERS = {
     "words": "errors spec budget show",
     "maths": """noise noise_samplers noise_tables noise_tails randomness
-                accounting mi scores stability statistics uncertainty""",
-    "text": "sql contributions aggregates calibration plan explain",
+                accounting measures mi scores stability statistics uncertainty views""",
+    "text": "statements contributions aggregates calibration plan explain",
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",
-    "io": """engines engines.files engines.frames engines.duckdb engines.spark engines.postgres
+    "io": """engines engines.expressions engines.files engines.frames engines.lakes engines.duckdb engines.spark engines.postgres
              ledger ledger_entries ledger_file ledger_schema""",
     "inside": "observations measurements curator",
-    "outside": "rankings charts reports explorer",
+    "outside": "rankings comparisons charts reports explorer",
     "doors": "cascades cli cli_ledger cli_options cli_show cli_steps demo testing datasets __init__ __main__",
 }
 LAYER_OF = {module: line for line, modules in enumerate(LAYERS.values()) for module in modules.split()}
@@ -46,13 +46,13 @@ DRIVERS = {
     "adbc_driver_manager": r"engines\.postgres",
     "adbc_driver_postgresql": r"engines\.postgres",
     "sqlalchemy": r"engines\.\w+",
+    "deltalake": r"engines\.lakes",
+    "pyiceberg": r"engines\.lakes",
 }
 LOADERS = {"__import__", "import_module", "importlib.import_module"}
 SEEDED = {"testing", "datasets"}
 SAMPLERS = {"laplace", "normal", "standard_normal", "gauss", "normalvariate", "geometric", "expovariate"}
-ENGINE_RANDOMNESS = re.compile(
-    r"\b(random|rand|randn|setseed|uuid|gen_random_uuid|tablesample)\s*\(", re.IGNORECASE
-)
+ENGINE_RANDOMNESS = re.compile(r"\b(random|rand|randn|setseed|uuid|gen_random_uuid|tablesample)\s*\(", re.IGNORECASE)
 
 
 @cache
@@ -173,7 +173,7 @@ def test_law_2_the_outside_never_reaches_the_inside() -> None:
 
 
 def test_law_3_names_of_users_are_quoted_in_one_file() -> None:
-    """Doubling of quotation marks, the heart of quoting an identifier, is written in sql.py alone."""
+    """Doubling of quotation marks, the heart of quoting an identifier, is written in statements.py alone."""
     doubling = {
         name
         for name, tree in modules().items()
@@ -183,7 +183,7 @@ def test_law_3_names_of_users_are_quoted_in_one_file() -> None:
         and node.func.attr == "replace"
         and [ast.unparse(a) for a in node.args] == ["'\"'", "'\"\"'"]
     }
-    assert doubling <= {"sql"}
+    assert doubling <= {"statements"}
 
 
 def test_law_3_later_sql_knows_only_the_canonical_columns() -> None:
@@ -191,7 +191,7 @@ def test_law_3_later_sql_knows_only_the_canonical_columns() -> None:
     for name in ("contributions", "aggregates"):
         if name in modules():
             used = {i.removeprefix("ddpmi.") for i in imports(name, modules()[name])}
-            assert used & {"spec.Columns", "sql.quote"} == set(), name
+            assert used & {"spec.Columns", "statements.quote"} == set(), name
 
 
 def test_law_4_engines_are_imported_in_their_own_files() -> None:
@@ -219,9 +219,7 @@ def test_import_and_help_load_no_engine(code: str) -> None:
     say = f"print('LOADED', *sorted(set({heavy}) & set(sys.modules)), file=sys.stderr)"
     program = f"import atexit, sys\natexit.register(lambda: {say})\n{code}"
     env = {"PYTHONPATH": str(SRC), "PATH": ""}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1:]) == (0, ["LOADED"]), done.stderr
 
 
@@ -233,11 +231,7 @@ def test_public_names_are_sorted_complete_and_present() -> None:
     assert names == sorted(set(names))
     assert [name for name in names if getattr(ddpmi, name, None) is None] == []
     # A submodule becomes an attribute of the package when anything imports it; it is not a public name.
-    seen = {
-        name
-        for name in dir(ddpmi)
-        if not name.startswith("_") and name not in {"annotations", "TYPE_CHECKING"}
-    }
+    seen = {name for name in dir(ddpmi) if not name.startswith("_") and name not in {"annotations", "TYPE_CHECKING"}}
     public = {name for name in seen if not isinstance(getattr(ddpmi, name), ModuleType)}
     assert public - set(names) == set()
 
@@ -288,8 +282,7 @@ def test_no_seeded_randomness() -> None:
         used |= {
             text
             for node in run_time_nodes(tree)
-            if isinstance(node, ast.Attribute)
-            and (text := ast.unparse(node)) in {"np.random", "numpy.random"}
+            if isinstance(node, ast.Attribute) and (text := ast.unparse(node)) in {"np.random", "numpy.random"}
         }
         wrong |= {f"{name}: {text}" for text in used}
     assert sorted(wrong) == []
@@ -304,9 +297,7 @@ def test_noise_comes_from_noise_py_alone() -> None:
         wrong |= {
             f"{name}: {ast.unparse(node.func)}"
             for node in run_time_nodes(tree)
-            if isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in SAMPLERS
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SAMPLERS
         }
         wrong |= {f"{name}: {text!r}" for text in texts(tree) if ENGINE_RANDOMNESS.search(text)}
     assert sorted(wrong) == []

@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from ddpmi import Bounds, Budget, InputError, Plan, SchemaError, observe
+from ddpmi import Bounds, Budget, InputError, Plan, SchemaError, observe, observe_counts
 from ddpmi.errors import InputNotFound
 from ddpmi.testing import exact_sums
 
@@ -221,3 +221,72 @@ def test_a_dataset_needs_a_name() -> None:
     """The ledger counts by name."""
     with pytest.raises(InputError, match="dataset"):
         observe(ROWS, dataset=" ")
+
+
+COUNTS = pa.table({"feature": ["a", "a", "b", None, "c", "d"], "label": ["x"] * 6, "count": [3, 4, 0, 5, None, 2**40]})
+
+
+def counted(data: object, **given: object) -> dict[str, int]:
+    obs = observe_counts(data, **given)
+    with obs.open() as engine:
+        engine.run(obs.rows(engine), salt="")
+        found = pa.Table.from_batches(
+            engine.batches("SELECT feature, SUM(value)::BIGINT AS n FROM rows GROUP BY feature")
+        )
+    return dict(zip(found["feature"].to_pylist(), found["n"].to_pylist(), strict=True))
+
+
+def test_counts_are_rows_without_a_unit() -> None:
+    """NULL and zero are passed over, rows with equal keys are added, and nothing names a unit."""
+    obs = observe_counts(COUNTS)
+    assert counted(COUNTS) == {"a": 7, "d": 2**40}
+    assert (obs.counted, obs.columns.unit, obs.columns.value) == (True, None, "count")
+    assert obs.relies_on == ["The owner declares that each unit was counted once, in one row."]
+    assert observe(ROWS).relies_on == []
+    assert obs.columns_digest != observe(COUNTS, unit="count").columns_digest
+
+
+def test_counts_of_text_files_are_whole_numbers_or_nothing(tmp_path) -> None:
+    """A cell that is no whole number counts nothing, and says nothing."""
+    cells = ["3", "2.0", "1.5", "SECRET", "", "nan", "inf", "1e400", "1e3"]
+    lines = "".join(f"f{place},x,{cell}\n" for place, cell in enumerate(cells))
+    (tmp_path / "rows.csv").write_text("feature,label,n\n" + lines)
+    assert counted(tmp_path / "rows.csv", count="n") == {"f0": 3, "f1": 2, "f8": 1000}
+
+
+@pytest.mark.parametrize("type_", [pa.int8(), pa.uint64(), pa.int64()])
+def test_counts_of_every_integer_type_are_read(type_: pa.DataType) -> None:
+    """Sums are clamped later, so a huge count is clamped here."""
+    data = pa.table({"feature": ["a"], "label": ["x"], "count": pa.array([7], type_)})
+    assert counted(data) == {"a": 7}
+    huge = pa.table({"feature": ["a"], "label": ["x"], "count": pa.array([2**64 - 1], pa.uint64())})
+    assert counted(huge) == {"a": 2**62}
+
+
+def test_negative_counts_are_refused(tmp_path) -> None:
+    """No data has fewer than no units; the message names the column and no row."""
+    for cell in (-1, "-0.5"):
+        (tmp_path / "rows.csv").write_text(f"feature,label,count\nSECRET,x,{cell}\n")
+        with pytest.raises(InputError, match="holds a negative number") as caught:
+            observe_counts(tmp_path / "rows.csv")
+        assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("type_", [pa.float64(), pa.string(), pa.bool_(), pa.decimal128(9, 0)])
+def test_counts_must_be_whole_numbers(type_: pa.DataType) -> None:
+    """Where the source has types, the count's must be an integer."""
+    data = COUNTS.set_column(2, "count", pa.nulls(6, type_))
+    with pytest.raises(SchemaError, match="count column 'count' must hold whole numbers"):
+        observe_counts(data)
+
+
+def test_counts_are_not_taken_from_a_reader() -> None:
+    """The check would use it up."""
+    with pytest.raises(InputError, match=r"reader\.read_all"):
+        observe_counts(COUNTS.to_reader())
+
+
+def test_counts_need_their_column() -> None:
+    """A count column is named or called count."""
+    with pytest.raises(SchemaError, match="no column 'count'"):
+        observe_counts(ROWS)

@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 from ddpmi import Bounds, Budget, InputError, Plan
-from ddpmi.sql import DUCKDB
+from ddpmi.statements import DUCKDB
 
 BUDGET = Budget(1, 1e-7)
 

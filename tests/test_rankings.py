@@ -282,6 +282,30 @@ def test_files_give_the_rows_back(tmp_path: Path, *, private: bool) -> None:
     assert typed == rows
 
 
+def test_scores_leave_in_every_form(tmp_path: Path) -> None:
+    """Files, text, page and frame of a scored ranking have the column score, and Arrow says which it is."""
+    ranking = rank(exact_release(TEA), score="chi2")
+    rows = ranking.to_dicts()
+    assert list(rows[0]) == ["notice", *COLUMNS, "score"]
+    assert json.loads(ranking.save(tmp_path / "r.json").read_text(encoding="utf-8")) == rows
+    assert ranking.to_arrow().schema.metadata[b"ddpmi.score"] == b"chi2"
+    assert tuple(ranking.to_pandas().columns) == (*COLUMNS, "score")
+    assert ranking.to_text().splitlines()[1].split()[:5] == ["rank", "label", "feature", "direction", "score"]
+    assert '<th scope="col">score</th>' in ranking._repr_html_()
+    assert f"{rows[0]['score']:.4g}" in ranking.to_text()
+
+
+def test_wrong_scores_are_refused() -> None:
+    """Unknown scores, and a ranking that does not know its total, raise."""
+    with pytest.raises(InputError, match="score must be one of mi, nmi"):
+        rank(exact_release(TEA), score="tfidf")  # type: ignore[arg-type]
+    ranking = rank(exact_release(TEA))
+    with pytest.raises(InputError, match="score must be one of"):
+        ranking.score("tfidf")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="total"):
+        replace(ranking.top(1), total=None).score("chi2")
+
+
 def test_saving_takes_care_of_what_is_there(tmp_path: Path) -> None:
     """A file is replaced only when asked to; unknown suffixes and missing folders are refused."""
     ranking = rank(exact_release(TEA))

@@ -131,3 +131,16 @@ def test_arguments_and_files_are_checked(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="top must"):
             report(ranking, tmp_path / "q.html", top=top)
     assert [file.name for file in tmp_path.iterdir()] == ["p.html"]
+
+
+def test_a_scored_page_names_its_score(tmp_path: Path) -> None:
+    """The page of another score has its column under its name, and says that it is no test."""
+    release = exact_release({("tea", "uk"): 60, ("tea", "fr"): 10, ("coffee", "fr"): 70})
+    plain, scored = (
+        report(rank(release, score=score), tmp_path / f"{score}.html").read_text(encoding="utf-8")
+        for score in (None, "chi2")
+    )
+    assert '<th scope="col">Chi-square</th>' in scored
+    assert "no p-value" in scored
+    assert "Chi-square" not in plain
+    assert scored.count("<td>") > plain.count("<td>")

@@ -97,6 +97,69 @@ def test_variance_is_that_of_a_numeric_hessian(cells: list[int]) -> None:
     assert float(variance[0]) == pytest.approx(expected, rel=1e-2)
 
 
+@given(CELLS, st.integers(1, 40), st.integers(1, 40))
+@settings(max_examples=40, deadline=None)
+def test_summed_margins_have_the_covariance_of_their_parts(cells: list[int], pairs: int, others: int) -> None:
+    """Independent noise of a pair, of its neighbours and of the rests gives the variance, to first order."""
+    p, sd = table_of(cells), 1e-9
+    noise = Noise(joint=sd, feature=2 * sd, label=3 * sd, total=0.5 * sd)
+    step = 1e-6
+    slope = np.array(
+        [
+            float((mutual_information(*(p + step * way)) - mutual_information(*(p - step * way)))[0]) / (2 * step)
+            for way in np.eye(3)[:, :, None]
+        ]
+    )
+    in_all, in_feature, in_label = slope.sum(), slope[1], slope[2]
+    expected = (
+        in_all**2 * sd**2
+        + in_feature**2 * ((2 * sd) ** 2 + (pairs - 1) * sd**2)
+        + in_label**2 * ((3 * sd) ** 2 + (others - 1) * sd**2)
+        + float(p[:, 0] @ slope) ** 2 * (0.5 * sd) ** 2
+    )
+    summed = (np.array([float(pairs)]), np.array([float(others)]))
+    _, variance = moments((p[0], p[1], p[2]), noise, summed=summed)
+    assert float(variance[0]) == pytest.approx(expected, rel=1e-3, abs=1e-6 * sd**2)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("table", [TABLES[1], TABLES[2], TABLES[3], TABLES[6]])
+def test_intervals_of_summed_margins_hold_the_truth(table: tuple[int, int, int], mechanism: Mechanism) -> None:
+    """At least 92% hold where F and L are sums of 5 and 30 released pairs and a noisy rest (fixed seed)."""
+    rng, size, pairs, others = np.random.default_rng(11), 20_000, 5, 30
+
+    def draw(sd: float, count: int = 1) -> np.ndarray:
+        if mechanism == "gaussian":
+            return np.asarray(rng.normal(0, sd, (count, size)).sum(axis=0))
+        return np.asarray(rng.laplace(0, sd / math.sqrt(2), (count, size)).sum(axis=0))
+
+    sd_joint, sd_feature, sd_label, sd_total = DEVIATIONS
+    own = draw(sd_joint)
+    noisy = (
+        table[0] + own,
+        table[1] + own + draw(sd_joint, pairs - 1) + draw(sd_feature),
+        table[2] + own + draw(sd_joint, others - 1) + draw(sd_label),
+        TOTAL + draw(sd_total),
+    )
+    p = feasible(*(np.rint(column).astype(np.int64) for column in noisy))
+    summed = (np.full(size, float(pairs)), np.full(size, float(others)))
+    low, high = interval(mutual_information(*p), p, noise_of(DEVIATIONS, heavy=mechanism == "laplace"), summed=summed)
+    truth = float(mutual_information(*feasible(*table, TOTAL)))
+    assert np.mean((low <= truth) & (truth <= high)) >= 0.92
+
+
+def test_near_the_threshold_summed_margins_fall_with_the_joint() -> None:
+    """A pair that is all of its feature stays so however low its sum may have been."""
+    p = (np.array([0.06]), np.array([0.06]), np.array([0.2]))
+    noise = Noise(joint=0.01, feature=0, label=0, total=0)
+    bounds = (np.array([0.09]), np.array([0.1]))
+    low, high = widen_near_threshold(bounds, p, np.ones(1), noise, mechanism="gaussian", summed=True)
+    assert 0 < low[0] < 0.09
+    assert high[0] == 0.1
+    alone = widen_near_threshold(bounds, p, np.ones(1), noise, mechanism="gaussian")
+    assert alone[0][0] < low[0]
+
+
 def test_second_order_takes_over_at_independence() -> None:
     """Where the gradient is zero the deviation is that of a scaled chi-square."""
     p = (np.array([0.02]), np.array([0.1]), np.array([0.2]))

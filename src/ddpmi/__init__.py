@@ -1,6 +1,6 @@
 """Rank what sets each group apart, computed only from differentially private sums.
 
-Verbs: `observe`, `release` (the only one that spends budget), `rank`, `report`; `exact` for public data.
+Verbs: `observe`, `release` (the only one that spends budget), `rank`, `compare`, `report`; `exact` for public data.
 Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ddpmi.budget import Budget
+    from ddpmi.comparisons import compare
     from ddpmi.curator import exact, release, release_many
     from ddpmi.errors import BudgetExceeded, DdpmiError, EngineError, InputError, LedgerError, ReleaseError, SchemaError
     from ddpmi.ledger import Ledger
-    from ddpmi.observations import Observations, observe
+    from ddpmi.observations import Observations, observe, observe_counts
     from ddpmi.plan import Plan
     from ddpmi.rankings import Ranking, rank
     from ddpmi.releases import Release
     from ddpmi.reports import report
     from ddpmi.spec import Bounds
+    from ddpmi.statements import sql
 
 __all__ = [
     "Bounds",
@@ -37,12 +39,15 @@ __all__ = [
     "Release",
     "ReleaseError",
     "SchemaError",
+    "compare",
     "exact",
     "observe",
+    "observe_counts",
     "rank",
     "release",
     "release_many",
     "report",
+    "sql",
 ]
 
 _HOMES = {
@@ -53,12 +58,15 @@ _HOMES = {
     "Plan": "plan",
     "Ranking": "rankings",
     "Release": "releases",
+    "compare": "comparisons",
     "exact": "curator",
     "observe": "observations",
+    "observe_counts": "observations",
     "rank": "rankings",
     "release": "curator",
     "release_many": "curator",
     "report": "reports",
+    "sql": "statements",
 }
 
 

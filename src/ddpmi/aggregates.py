@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ddpmi.sql import Dialect, Step, literal
+from ddpmi.statements import Dialect, Step, literal
 
 if TYPE_CHECKING:
     from ddpmi.contributions import Bounding

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from ddpmi.sql import Dialect, Step
+from ddpmi.statements import Dialect, Step
 
 if TYPE_CHECKING:
     from ddpmi.spec import Bounds

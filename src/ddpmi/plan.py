@@ -14,7 +14,7 @@ from ddpmi.budget import Budget, exact_decimal, shortest
 from ddpmi.calibration import TABLES, Calibration, MechanismName, Scheme, calibrate
 from ddpmi.errors import InputError
 from ddpmi.spec import Bounds, key_list
-from ddpmi.sql import DUCKDB, Dialect, Step, render
+from ddpmi.statements import DUCKDB, Dialect, Step, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,6 +147,11 @@ class Plan:
         return Fraction(1) if self.space == "units" and table in ("labels", "total") else self.step
 
     @property
+    def sums(self) -> tuple[object, ...]:
+        """What the exact sums depend on: plans that are equal here can be served by one pass over the data."""
+        return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space
+
+    @property
     def relies_on(self) -> list[str]:
         """What the guarantee takes on the owner's word."""
         found = []
@@ -228,45 +233,31 @@ class Plan:
 
 def _check_combination(plan: Plan) -> None:
     """Refuse options that contradict each other."""
-    bounds = plan.bounds
-    wrong = [
+    bounds, units = plan.bounds, plan.space == "units"
+    one_row = f"distinct='units' means one row per unit, got pairs={bounds.pairs}, labels={bounds.labels}."
+    both = "labels_only keeps everybody else in the totals; public_labels drops them: choose one"
+    wrong = {
+        (one_row, "Bounds(pairs=1)"): plan.distinct == "units" and (bounds.pairs, bounds.labels) != (1, 1),
+        ("labels_only and public_labels were both given.", both): None not in (plan.labels_only, plan.public_labels),
         (
-            plan.distinct == "units" and (bounds.pairs, bounds.labels) != (1, 1),
-            f"distinct='units' means one row per unit, got pairs={bounds.pairs}, labels={bounds.labels}.",
-            "Bounds(pairs=1)",
-        ),
-        (
-            plan.labels_only is not None and plan.public_labels is not None,
-            "labels_only and public_labels were both given.",
-            "labels_only keeps everybody else in the totals; public_labels drops them: choose one",
-        ),
-        (
-            plan.grid and plan.public_labels is None,
             "grid=True releases every pair with the public labels, but public_labels is not given.",
             "public_labels=['a', 'b']",
-        ),
+        ): plan.grid and plan.public_labels is None,
         (
-            plan.grid and plan.public_features is not None,
             "grid=True selects features, but public_features already lists them.",
             "leave grid out: two public lists release every pair",
-        ),
+        ): plan.grid and plan.public_features is not None,
         (
-            plan.grid and plan.marginals == "other",
             "grid=True measures the features themselves, so marginals='other' has nothing to add.",
             "leave marginals out",
-        ),
+        ): plan.grid and plan.marginals == "other",
         (
-            plan.space == "units" and plan.marginals == "other",
             "marginals='other' sums events, so it does not go with space='units'.",
             "leave marginals out",
-        ),
-        (
-            plan.space == "units" and bounds.clip is not None,
-            "space='units' ignores values, but clip was given.",
-            "leave clip out",
-        ),
-    ]
-    for is_wrong, message, hint in wrong:
+        ): units and plan.marginals == "other",
+        ("space='units' ignores values, but clip was given.", "leave clip out"): units and bounds.clip is not None,
+    }
+    for (message, hint), is_wrong in wrong.items():
         if is_wrong:
             raise InputError(message, hint=hint)
 

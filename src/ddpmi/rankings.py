@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from ddpmi import mi as measures
-from ddpmi import scores, show
+from ddpmi import measures, scores, show
+from ddpmi import mi as information
 from ddpmi.errors import InputError, MissingExtra
 from ddpmi.scores import COLUMNS, Released
+from ddpmi.views import SCORE, Coded, Direction, Pairs, Per, mutual_information_of, order_of
 
 if TYPE_CHECKING:
     import os
@@ -25,41 +26,70 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    from numpy.typing import NDArray
 
-Per = Literal["label", "feature", "all"]
-Direction = Literal["presence", "absence", "both"]
 _JSON_ROWS = 1 << 14
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """The table of a ranking, made when it is first asked for: a top list of millions of pairs needs no table."""
+
+    def __get__(self, ranking: Ranking | None, owner: type) -> pa.Table:
+        if ranking is None:
+            raise AttributeError  # so that the field has no default
+        held = ranking.__dict__["table"]
+        if isinstance(held, Pairs):
+            held = ranking.__dict__["table"] = held.table()
+        return held
+
+    def __set__(self, ranking: Ranking, table: pa.Table) -> None:
+        ranking.__dict__["table"] = table
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ranking:
     """Pairs in order, best first. Made by `rank`; never holds anything that was not released."""
 
-    table: pa.Table
-    """The columns ``COLUMNS``."""
+    table: _Table = _Table()
+    """The columns ``COLUMNS``, and ``score`` where another score gives the order."""
     private: bool
     """Whether the sums were noisy."""
     guarantee: Mapping[str, Any] | None
     """The receipt's guarantee; None where there is none."""
     dataset: str
     """The dataset's name."""
-    method: measures.Method = "stable"
+    method: information.Method = "stable"
     """How mutual information was computed."""
     base: float | None = None
     """The base of the logarithm; None for nats."""
+    total: float | None = None
+    """The released sum of everything, in the user's units: other scores need it."""
+    scored_by: str | None = None
+    """The score that gives the order; None for mutual information."""
 
     def __post_init__(self) -> None:
-        if tuple(self.table.column_names) != COLUMNS:
-            raise InputError(f"A ranking has the columns {COLUMNS}, got {tuple(self.table.column_names)}.")
+        if self._pairs is None and tuple(self.table.column_names) != self.columns:
+            raise InputError(f"A ranking has the columns {self.columns}, got {tuple(self.table.column_names)}.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return COLUMNS if self.scored_by is None else (*COLUMNS, SCORE)
+
+    @property
+    def _pairs(self) -> Pairs | None:
+        """The scored pairs behind a table that was not made yet."""
+        held = self.__dict__["table"]
+        return held if isinstance(held, Pairs) else None
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return int(self.table.num_rows) if self._pairs is None else len(self._pairs)
 
     def __repr__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return show.ranking_html(self.table.slice(0, 20).to_pylist(), len(self), self.promise)
+        return show.ranking_html(self._first(20), len(self), self.promise)
 
     @property
     def notice(self) -> str | None:
@@ -94,6 +124,8 @@ class Ranking:
         for word, kind in ((per, Per), (direction, Direction)):
             if word not in get_args(kind):
                 raise InputError(f"Choose one of {get_args(kind)}, got {word!r}.")
+        if self._pairs is not None:
+            return replace(self, table=self._pairs.top(n, per=per, direction=direction))
         table = self.table
         if direction != "both":
             table = table.filter(pc.equal(table["direction"], direction))
@@ -104,13 +136,58 @@ class Ranking:
         order = np.lexsort((rank, group))
         return replace(self, table=table.take(order[scores.places_in_groups(group[order]) <= n]))
 
+    def score(self, name: measures.ScoreName) -> Ranking:
+        """Order the same pairs by another score, from their own sums: nothing is read and nothing is spent.
+
+        Args:
+            name: One of "mi", "nmi" (MI / H(label)), "pmi", "npmi", "lift", "chi2", "g2" (2 N MI), "phi",
+                "yule_q", "log_odds" (z-score, informative Dirichlet prior), "jlh", "gnd", "log_ratio". "mi"
+                and "pmi" are in nats. They carry no p-values.
+
+        Returns:
+            A ranking with a column ``score``, descending; ties as for mi. Ranks count the pairs of this
+            ranking, directions and all other columns stay.
+        """
+        measures.check_name(name)
+        if self._pairs is not None:
+            return replace(self, table=self._pairs.scored(name), scored_by=name)
+        if self.total is None:
+            raise InputError("This ranking does not know its total.", hint="ddpmi.rank(release, score=...)")
+        table = self.table.select(COLUMNS)
+        if name == "mi":
+            values = table["mi"].to_numpy() * (1.0 if self.base is None else math.log(self.base))
+        else:
+            joint, feature, label = (table[key].to_numpy() for key in ("joint", "feature_total", "label_total"))
+            values = measures.score(name, joint, feature, label, self.total)
+        return replace(self, table=_ordered_by(table, values), scored_by=name)
+
+    def coded(self) -> Coded:
+        """Return the pairs as numbers, by their keys' bytes: how `compare` reads a ranking."""
+        if self._pairs is not None:
+            return self._pairs.coded()
+        table = self.table
+        (features, feature), (labels, label) = (scores.names_by_bytes(table[key]) for key in ("feature", "label"))
+        by_key = np.lexsort((label, feature))
+        place = np.empty(len(self), np.int64)
+        place[np.argsort(table["rank"].to_numpy(), kind="stable")] = np.arange(1, len(self) + 1)
+        return Coded(
+            features=features,
+            labels=labels,
+            feature_code=feature[by_key],
+            label_code=label[by_key],
+            place=place[by_key],
+            presence=scores.equals(table["direction"], "presence")[by_key],
+        )
+
     def to_arrow(self) -> pa.Table:
-        """Return the columns ``COLUMNS``; what is promised is in the schema's metadata."""
+        """Return the columns as Arrow; what is promised is in the schema's metadata."""
         meta = {
             "ddpmi.private": json.dumps(self.private),
             "ddpmi.promise": self.promise,
             "ddpmi.mi": self.unit_of_mi,
         }
+        if self.scored_by is not None:
+            meta["ddpmi.score"] = self.scored_by
         return self.table.replace_schema_metadata(meta)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -150,7 +227,12 @@ class Ranking:
 
     def to_text(self, width: int = 100, *, rows: int = 20) -> str:
         """Write a plain table for a terminal of that width."""
-        return show.ranking_text(self.table.slice(0, rows).to_pylist(), len(self), self.promise, width=width)
+        return show.ranking_text(self._first(rows), len(self), self.promise, width=width)
+
+    def _first(self, rows: int) -> list[dict[str, Any]]:
+        if self._pairs is None or rows < 1:
+            return [dict(row) for row in self.table.slice(0, rows).to_pylist()]
+        return [dict(row) for row in self.top(rows, per="all").table.to_pylist()]
 
     def _stamped(self) -> pa.Table:
         import pyarrow as pa
@@ -185,14 +267,20 @@ class Ranking:
 
 
 def rank(
-    release: Released, *, method: measures.Method = "stable", base: float | None = None, tol: float = 1e-15
+    release: Released,
+    *,
+    score: measures.ScoreName | None = None,
+    method: information.Method = "stable",
+    base: float | None = None,
+    tol: float = 1e-15,
 ) -> Ranking:
     """Rank every pair of a release.
 
     Args:
         release: The release; it is only read.
+        score: Another score to order by, as in `Ranking.score`; None for mutual information.
         method: "stable", or "paper" for CalcMI as printed.
-        base: The base of the logarithm; None for nats, 2 for bits.
+        base: The base of the logarithm of mutual information; None for nats, 2 for bits.
         tol: The tolerance of method "paper".
 
     Returns:
@@ -208,23 +296,43 @@ def rank(
     ...     total=1000,
     ...     receipt={"private": False, "grid": {"step": 1, "g": 0}},
     ... )
-    >>> row = rank(release).to_dicts()[0]
-    >>> row["notice"], row["direction"], round(row["mi"], 7), row["lift"]
-    ('NOT PRIVATE', 'presence', 0.0440979, 3.0)
+    >>> row = rank(release, score="chi2").to_dicts()[0]
+    >>> row["notice"], row["direction"], round(row["mi"], 7), row["lift"], round(row["score"], 2)
+    ('NOT PRIVATE', 'presence', 0.0440979, 3.0, 111.11)
     """
-    measures.check_method(method, tol)
+    information.check_method(method, tol)
+    if score is not None:
+        measures.check_name(score)
     if base is not None and not (math.isfinite(base) and base > 1):
         raise InputError(f"base must be larger than 1, got base={base!r}.", hint="base=2 for bits")
     cells, receipt = scores.read(release), release.receipt
-    numbers = scores.score(cells, receipt, method, tol)
-    order = scores.order_of(cells, numbers["mi"])
-    for name in ("mi", "mi_low", "mi_high"):
-        numbers[name] /= 1.0 if base is None else math.log(base)
+    mi = mutual_information_of(cells, method, tol)
+    pairs = Pairs(cells=cells, doubt=scores.Doubt.of(cells, receipt), mi=mi, base=base)
     return Ranking(
-        table=scores.assemble(cells, numbers, order),
+        table=pairs if score is None else pairs.scored(score),
         private=bool(receipt["private"]),
         guarantee=receipt.get("guarantee"),
         dataset=str(receipt.get("dataset", "default")),
         method=method,
         base=base,
+        total=cells.users_total,
+        scored_by=score,
     )
+
+
+def _ordered_by(table: pa.Table, values: NDArray[np.float64]) -> pa.Table:
+    """Order the rows of a table by another score, and count their ranks anew."""
+    import pyarrow as pa
+
+    feature, label = (scores.codes_by_bytes(table[key]) for key in ("feature", "label"))
+    by_key = np.lexsort((label, feature))
+    order = by_key[order_of(-scores.round_significant(values[by_key]), table["joint"].to_numpy()[by_key])]
+    table = table.take(order).append_column(SCORE, pa.array(values[order]))
+    places = {
+        "rank": np.arange(1, len(order) + 1),
+        "rank_in_label": scores.places_in_groups(label[order]),
+        "rank_in_feature": scores.places_in_groups(feature[order]),
+    }
+    for key, column in places.items():
+        table = table.set_column(table.column_names.index(key), key, pa.array(column, pa.int64()))
+    return table

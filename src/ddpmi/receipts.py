@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -21,19 +22,30 @@ if TYPE_CHECKING:
 NEIGHBOURS = "add or remove one unit"
 
 
-def private_receipt(
-    plan: Plan, *, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], ledger: Mapping[str, Any]
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where released sums come from, as far as a receipt may tell."""
+
+    dataset: str
+    unit: str
+    """The column, or in words, whose values are protected."""
+    engine: str
+    version: str
+    relies_on: tuple[str, ...] = ()
+    """What the owner declared about the data itself."""
+
+
+def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapping[str, Any]) -> dict[str, Any]:
     """Write the receipt of a private release."""
     gaussian = plan.mechanism_name == "gaussian"
     return {
-        **_common(release_id, dataset, engine),
+        **_common(release_id, origin),
         "private": True,
         "notice": None,
         "guarantee": {
             **plan.budget.to_dict(),
             "rho": float(plan.cost.rho) if gaussian else None,
-            "unit": unit,
+            "unit": origin.unit,
             "neighbours": NEIGHBOURS,
         },
         "plan": plan.to_dict(),
@@ -42,45 +54,40 @@ def private_receipt(
         "marginals": plan.marginals,
         "tables": {name: _noise(noise, plan.step_of(name)) for name, noise in plan.calibration.tables.items()},
         "grid": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
-        "relies_on": plan.relies_on,
+        "relies_on": [*plan.relies_on, *origin.relies_on],
         "ledger": dict(ledger),
     }
 
 
-def exact_receipt(
-    *, release_id: str, dataset: str, unit: str, engine: Mapping[str, str], grid: tuple[Fraction, int], space: str
-) -> dict[str, Any]:
+def exact_receipt(origin: Origin, *, release_id: str, grid: tuple[Fraction, int], space: str) -> dict[str, Any]:
     """Write the receipt of exact sums, which promise nothing."""
     step, g = grid
     bare = {"mechanism": "none", "scale": 0.0, "sd_user": 0.0, "threshold": None}
     return {
-        **_common(release_id, dataset, engine),
+        **_common(release_id, origin),
         "private": False,
         "notice": NOT_PRIVATE,
-        "guarantee": {"epsilon": None, "delta": None, "rho": None, "unit": unit, "neighbours": NEIGHBOURS},
+        "guarantee": {"epsilon": None, "delta": None, "rho": None, "unit": origin.unit, "neighbours": NEIGHBOURS},
         "plan": None,
         "plan_digest": None,
         "space": space,
         "marginals": "measured",
         "tables": {name: dict(bare) for name in ("pairs", "features", "labels", "total")},
         "grid": {"step": float(step), "g": g},
-        "relies_on": [],
+        "relies_on": list(origin.relies_on),
         "ledger": None,
     }
 
 
-def _common(release_id: str, dataset: str, engine: Mapping[str, str]) -> dict[str, Any]:
+def _common(release_id: str, origin: Origin) -> dict[str, Any]:
+    versions = {"ddpmi": metadata.version("ddpmi"), "python": platform.python_version(), origin.engine: origin.version}
     return {
         "format": RELEASE_FORMAT,
         "release_id": release_id,
-        "dataset": dataset,
+        "dataset": origin.dataset,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "engine": engine["name"],
-        "versions": {
-            "ddpmi": metadata.version("ddpmi"),
-            "python": platform.python_version(),
-            engine["name"]: engine["version"],
-        },
+        "engine": origin.engine,
+        "versions": versions,
     }
 
 

@@ -33,6 +33,21 @@ _HEADS = (
     ("Outside", ""),
     ("Lift", ""),
 )
+_SCORE_NAMES = {
+    "mi": "MI in nats",
+    "nmi": "MI / H(label)",
+    "pmi": "PMI",
+    "npmi": "NPMI",
+    "lift": "Lift",
+    "chi2": "Chi-square",
+    "g2": "G2",
+    "phi": "Phi",
+    "yule_q": "Yule's Q",
+    "log_odds": "Log odds, z",
+    "jlh": "JLH",
+    "gnd": "GND",
+    "log_ratio": "Log ratio",
+}
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --page: #ffffff; --line: #d5dae0;
   --band: #f3f5f8; --presence: #1f5fbf; --absence: #b4500b; --warn: #8f1420; }
@@ -113,7 +128,7 @@ def _write(draft: Path, page: str) -> None:
 
 def _page(ranking: Ranking, top: int, title: str) -> str:
     groups, labels = _groups(ranking, top)
-    sections = "".join(_section(at, label, rows) for at, (label, rows) in enumerate(groups.items()))
+    sections = "".join(_section(at, label, rows, ranking.scored_by) for at, (label, rows) in enumerate(groups.items()))
     links = "".join(f'<li><a href="#label-{at}">{_name(label)}</a></li>' for at, label in enumerate(groups))
     promise = "" if ranking.private else ' class="warn" role="note"'
     return f"""<!DOCTYPE html>
@@ -175,12 +190,19 @@ def _explanation(ranking: Ranking) -> str:
 at zero and compare rows of one table. {noise}</li>
 <li>Inside and outside are the feature's shares of the label and of all the rest. Lift is its share inside
 divided by its share overall.</li>
-</ul>"""
+{_order_of_rows(ranking)}</ul>"""
 
 
-def _section(at: int, label: str, rows: list[dict[str, Any]]) -> str:
+def _order_of_rows(ranking: Ranking) -> str:
+    if ranking.scored_by is None:
+        return ""
+    name = _SCORE_NAMES.get(ranking.scored_by, ranking.scored_by)
+    return f"<li>Rows are ordered by {show.escape_html(name)}: a score, not a test; it carries no p-value.</li>\n"
+
+
+def _section(at: int, label: str, rows: list[dict[str, Any]], scored_by: str | None) -> str:
     longest = max((row["mi_high"] for row in rows), default=0.0)
-    head = "".join(f'<th scope="col"{_kind(kind)}>{name}</th>' for name, kind in _HEADS)
+    head = "".join(f'<th scope="col"{_kind(kind)}>{name}</th>' for name, kind in _heads(scored_by))
     body = "".join(_row(row, longest) for row in rows)
     return f"""<section>
 <h2 id="label-{at}">{_name(label)}</h2>
@@ -193,16 +215,21 @@ def _section(at: int, label: str, rows: list[dict[str, Any]]) -> str:
 """
 
 
+def _heads(scored_by: str | None) -> tuple[tuple[str, str], ...]:
+    return _HEADS if scored_by is None else (*_HEADS[:3], (_SCORE_NAMES.get(scored_by, scored_by), ""), *_HEADS[3:])
+
+
 def _row(row: dict[str, Any], longest: float) -> str:
     kind = row["direction"]
     arrow = "▲" if kind == "presence" else "▼"
+    score = f"<td>{show.number(row['score'])}</td>" if "score" in row else ""
     interval = f"{row['mi_low']:.3g} to {row['mi_high']:.3g}"
     cells = f'<td>{row["mi"]:.3g}</td><td class="interval">{interval}</td>'
     shares = (_percent(row["share_in"]), _percent(row["share_out"]), show.number(row["lift"]))
     cells += "".join(f"<td>{share}</td>" for share in shares)
     return (
         f'<tr><td>{row["rank_in_label"]}</td><th scope="row" class="text">{_name(row["feature"])}</th>'
-        f'<td class="text {kind}">{arrow} {kind}</td><td class="text {kind}">{_bar(row, longest)}</td>'
+        f'<td class="text {kind}">{arrow} {kind}</td>{score}<td class="text {kind}">{_bar(row, longest)}</td>'
         f"{cells}</tr>\n"
     )
 

@@ -1,7 +1,7 @@
-"""Score and order the pairs of a release: from released sums to the columns of a ranking.
+"""Read the sums of a release: names become numbers once, and all sums stand on one grid.
 
-pairs : (feature, label, sum), features : (feature, sum), labels : (label, sum), total -> ``COLUMNS``
-No Python object is made for a row: names are looked up once and carried as places in the released lists.
+pairs : (feature, label, sum), features : (feature, sum), labels : (label, sum), total -> Cells
+No Python object is made for a row, and no name is compared with another row by row.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from ddpmi import mi as measures
 from ddpmi import uncertainty
 from ddpmi.errors import ReleaseError
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.integer[Any]]
     Floats = NDArray[np.float64]
+    Bounds = tuple[Floats, Floats]
 
 COLUMNS = (
     "label",
@@ -43,12 +43,12 @@ COLUMNS = (
     "lift",
 )
 """The columns of a ranking, in order."""
-_TAKE = 1 << 22  # rows gathered at once, so that no text column reaches the 2 GiB limit of one Arrow array
-_BLOCK = 1 << 16
-_NUMBERS = COLUMNS[6:]
 _DIGITS = 12
 _FEW = 1 << 16  # NumPy sorts 16-bit integers by counting
 _POWERS = np.array([float(f"1e{k}") for k in range(-280, 281)])  # read from text: exact on every platform
+_LOWEST_EXPONENT = -1074
+# For each binary exponent the place in _POWERS of the power of ten at or below its smallest number.
+_PLACES = np.searchsorted(_POWERS, np.ldexp(0.5, np.arange(_LOWEST_EXPONENT, 1025)), side="right") - 1
 
 
 class Released(Protocol):
@@ -78,10 +78,13 @@ class Released(Protocol):
 def round_significant(values: Floats) -> Floats:
     """Round to 12 significant digits, so that the last bits of a logarithm cannot decide an order.
 
-    >>> round_significant(np.array([0.1234567890123456, 0.0])).tolist()
-    [0.123456789012, 0.0]
+    >>> round_significant(np.array([0.1234567890123456, 0.0, -2.5])).tolist()
+    [0.123456789012, 0.0, -2.5]
     """
-    place = np.clip(np.searchsorted(_POWERS, np.abs(values), side="right") - 1, 0, None)
+    size = np.abs(values)
+    # A binary exponent leaves two powers of ten to choose from.
+    place = np.clip(_PLACES[np.frexp(size)[1] - _LOWEST_EXPONENT], 0, len(_POWERS) - 2)
+    place += size >= _POWERS[place + 1]
     # _POWERS[place] <= value < 10 times that, and its mirror image in the list is its inverse.
     scale = _POWERS[np.clip(len(_POWERS) - 1 - place + _DIGITS - 1, 0, len(_POWERS) - 1)]
     rounded: Floats = np.rint(values * scale) / scale
@@ -90,14 +93,14 @@ def round_significant(values: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
-    """The released sums, one entry for each pair, pairs in the order of their keys' bytes."""
+    """The released sums, one entry for each pair, pairs in the order of their keys' bytes; one grid for all."""
 
     features: pa.Array
     """Released feature names."""
     labels: pa.Array
     """Released label names."""
     feature_code: Integers
-    """Place of each pair's feature in ``features``."""
+    """Place of each pair's feature in ``features``; it never falls."""
     label_code: Integers
     """Place of each pair's label in ``labels``."""
     joint: Integers
@@ -108,14 +111,35 @@ class Cells:
     """L of each of ``labels``, noisy."""
     total: int
     """N, noisy."""
+    unit: Fraction
+    """What one grid step is worth in the user's units."""
+
+    def in_users_units(self, sums: Integers) -> Floats:
+        """Turn sums on the grid into the user's units."""
+        # Numerator and denominator apart: 3 steps of 1/10 are 0.3, not 0.30000000000000004.
+        values = sums.astype(np.float64)
+        if self.unit.numerator != 1:
+            values *= float(self.unit.numerator)
+        if self.unit.denominator != 1:
+            values /= float(self.unit.denominator)
+        return values
+
+    @property
+    def users_total(self) -> float:
+        """The total in the user's units."""
+        return float(self.total * self.unit)
 
 
 def read(release: Released) -> Cells:
     """Find each pair's feature and label among the released ones."""
+    receipt = release.receipt
+    # In units space labels and total count units, on grid 1.
+    grid = 1 << int(receipt["grid"]["g"]) if space_of(receipt) == "units" else 1
     features, feature_sums = _keys(release.features, "feature")
     labels, label_sums = _keys(release.labels, "label")
     pairs = release.pairs
-    feature_code, label_code = _find(pairs["feature"], features), _find(pairs["label"], labels)
+    feature_code = _find_runs(pairs["feature"], features)
+    label_code = _find_few(pairs["label"], labels)
     joint = pairs["sum"].to_numpy().astype(np.int64, copy=False)
     if not _increases(feature_code, label_code):
         order = np.lexsort((label_code, feature_code))
@@ -129,9 +153,24 @@ def read(release: Released) -> Cells:
         label_code=label_code,
         joint=joint,
         feature_sums=feature_sums,
-        label_sums=label_sums,
-        total=int(release.total),
+        label_sums=label_sums * grid,
+        total=int(release.total) * grid,
+        unit=Fraction(str(receipt["grid"]["step"])) / (1 << int(receipt["grid"]["g"])),
     )
+
+
+def space_of(receipt: Mapping[str, Any]) -> str:
+    """Return what a release counts: "events" unless its receipt or its plan says "units".
+
+    >>> space_of({"plan": None}), space_of({"space": "units"})
+    ('events', 'units')
+    """
+    return str(_said(receipt, "space") or "events")
+
+
+def _said(receipt: Mapping[str, Any], name: str) -> Any:
+    """Return what a receipt says, or else its plan; None where neither does."""
+    return receipt.get(name) or (receipt.get("plan") or {}).get(name)
 
 
 def _increases(feature_code: Integers, label_code: Integers) -> bool:
@@ -157,152 +196,121 @@ def _keys(table: pa.Table, key: str) -> tuple[pa.Array, Integers]:
     return keys, sums
 
 
-def _find(column: pa.ChunkedArray, keys: pa.Array) -> Integers:
+def _find_runs(column: pa.ChunkedArray, keys: pa.Array) -> Integers:
+    """Look up names that stand in runs: once for each run."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    places = pc.index_in(column, value_set=keys)
+    parts = [pc.run_end_encode(chunk) for chunk in column.chunks if len(chunk)]
+    if not parts:
+        return np.empty(0, np.int32)
+    names = pa.chunked_array([part.values for part in parts])
+    lengths = np.concatenate([np.diff(part.run_ends.to_numpy(), prepend=0) for part in parts])
+    if len(parts) > 1:
+        # A run may go on in the next chunk.
+        borders = np.cumsum([len(part.values) for part in parts])[:-1]
+        fresh = np.ones(len(lengths), np.bool_)
+        fresh[borders] = [names[at] != names[at - 1] for at in borders.tolist()]
+        names, lengths = names.filter(pa.array(fresh)), np.add.reduceat(lengths, np.flatnonzero(fresh))
+    # Most often the runs are the keys, one by one.
+    codes = np.arange(len(keys), dtype=np.int32) if names == pa.chunked_array([keys]) else _find(names, keys)
+    return np.repeat(codes, lengths)
+
+
+def _find_few(column: pa.ChunkedArray, keys: pa.Array) -> Integers:
+    """Look up names of which there are few different ones: once for each of them and chunk."""
+    kind: type[np.integer[Any]] = np.uint16 if len(keys) <= _FEW else np.int32
+    codes: Integers = np.empty(len(column), kind)
+    start = 0
+    for chunk in column.chunks:
+        encoded = chunk.dictionary_encode()
+        if encoded.null_count:
+            raise _unknown()
+        codes[start : start + len(chunk)] = _find(encoded.dictionary, keys).astype(kind)[encoded.indices.to_numpy()]
+        start += len(chunk)
+    return codes
+
+
+def _find(names: pa.Array | pa.ChunkedArray, keys: pa.Array) -> Integers:
+    import pyarrow.compute as pc
+
+    places = pc.index_in(names, value_set=keys)
     if places.null_count:
-        raise ReleaseError("A released pair has a feature or label without a released sum.")
+        raise _unknown()
     codes: Integers = places.to_numpy()
     return codes
 
 
-def score(cells: Cells, receipt: Mapping[str, Any], method: measures.Method, tol: float) -> dict[str, Floats]:
-    """Compute the columns of numbers, in nats, pairs in the order of ``cells``."""
-    count = len(cells.joint)
-    columns = {name: np.empty(count) for name in (*_NUMBERS, "presence")}
-    # Block by block: fresh memory for ten million rows at each step would cost more than the arithmetic.
-    for start in range(0, count, _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        for name, values in _score_block(_Block.of(cells, rows), receipt, method, tol).items():
-            columns[name][rows] = values
-    return columns
+def _unknown() -> ReleaseError:
+    return ReleaseError("A released pair has a feature or label without a released sum.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
-    """The sums of some pairs."""
+class Doubt:
+    """What a receipt says about the noise in the sums."""
 
-    joint: Integers
-    """J, noisy."""
-    feature: Integers
-    """F of each pair's feature, noisy."""
-    label: Integers
-    """L of each pair's label, noisy."""
-    total: int
-    """N, noisy."""
+    noise: uncertainty.Noise
+    """Deviations as fractions of the total."""
+    mechanism: Literal["gaussian", "laplace"]
+    """The noise of the joint sums."""
+    sd: float
+    """Deviation of a joint sum, in grid steps."""
+    threshold: int | None
+    """Joint sums below it were not released, in grid steps; None where all were."""
+    pairs_of_feature: Integers | None
+    """Released pairs of each feature; None unless margins are sums of released pairs."""
+    pairs_of_label: Integers | None
+    """Released pairs of each label; None unless margins are sums of released pairs."""
 
     @classmethod
-    def of(cls, cells: Cells, rows: slice) -> _Block:
-        """Look up the sums of these rows."""
+    def of(cls, cells: Cells, receipt: Mapping[str, Any]) -> Doubt | None:
+        """Read a receipt; None where the sums are exact."""
+        if not receipt["private"]:
+            return None
+        tables = receipt["tables"]
+        whole = max(cells.users_total, float(cells.unit))
+        users = {name: float(tables[name]["sd_user"] or 0.0) for name in ("pairs", "features", "labels", "total")}
+        sds = {name: sd / whole for name, sd in users.items()}
+        heavy = any(_kind(entry) == "laplace" for entry in tables.values())
+        summed = _said(receipt, "marginals") == "other"
         return cls(
-            joint=cells.joint[rows],
-            feature=cells.feature_sums[cells.feature_code[rows]],
-            label=cells.label_sums[cells.label_code[rows]],
-            total=cells.total,
+            noise=uncertainty.Noise(
+                joint=sds["pairs"], feature=sds["features"], label=sds["labels"], total=sds["total"], heavy=heavy
+            ),
+            mechanism=_kind(tables["pairs"]),
+            sd=users["pairs"] / float(cells.unit),
+            threshold=tables["pairs"].get("threshold"),
+            pairs_of_feature=np.bincount(cells.feature_code, minlength=len(cells.features)) if summed else None,
+            pairs_of_label=np.bincount(cells.label_code, minlength=len(cells.labels)) if summed else None,
         )
 
+    def bounds(self, mi: Floats, table: uncertainty.Table, joint: Integers, codes: tuple[Integers, Integers]) -> Bounds:
+        """Bound the mutual information of some pairs, in nats.
 
-def _score_block(block: _Block, receipt: Mapping[str, Any], method: measures.Method, tol: float) -> dict[str, Floats]:
-    unit, label_grid = _unit(receipt), _label_grid(receipt)
-    total = np.int64(block.total * label_grid)
-    sums = measures.clip_sums(block.joint, block.feature, block.label * label_grid, total)
-    table = measures.feasible(*sums)
-    mi = measures.mutual_information(*table, method=method, tol=tol)
-    low, high = _bounds(mi, table, block, receipt) if receipt["private"] else (mi, mi)
-    inside, outside = measures.shares(*sums)
-    return {
-        "mi": mi,
-        "mi_low": low,
-        "mi_high": high,
-        "joint": _in_users_units(block.joint, unit),
-        "feature_total": _in_users_units(block.feature, unit),
-        "label_total": _in_users_units(block.label, unit * label_grid),
-        "share_in": inside,
-        "share_out": outside,
-        "lift": _lift(*(s.astype(np.float64) for s in sums)),
-        "presence": measures.direction(*sums).astype(np.float64),
-    }
-
-
-def _bounds(mi: Floats, table: uncertainty.Table, block: _Block, receipt: Mapping[str, Any]) -> tuple[Floats, Floats]:
-    """Bound mutual information by the noise that the receipt states."""
-    tables, unit = receipt["tables"], _unit(receipt)
-    whole = max(float(block.total * _label_grid(receipt) * unit), float(unit))
-    sd = {name: float(tables[name]["sd_user"] or 0.0) / whole for name in ("pairs", "features", "labels", "total")}
-    noise = uncertainty.Noise(
-        joint=sd["pairs"],
-        feature=sd["features"],
-        label=sd["labels"],
-        total=sd["total"],
-        heavy=any(_kind(entry) == "laplace" for entry in tables.values()),
-    )
-    bounds = uncertainty.interval(mi, table, noise)
-    threshold = tables["pairs"].get("threshold")
-    if threshold is None or noise.joint == 0:
-        return bounds
-    excess = (block.joint - int(threshold)).astype(np.float64) * (float(unit) / (noise.joint * whole))
-    return uncertainty.widen_near_threshold(bounds, table, excess, noise, mechanism=_kind(tables["pairs"]))
+        Args:
+            mi: Their mutual information.
+            table: Their feasible tables.
+            joint: Their released sums.
+            codes: Places of their features and labels.
+        """
+        summed = None
+        if self.pairs_of_feature is not None and self.pairs_of_label is not None:
+            summed = (
+                self.pairs_of_feature[codes[0]].astype(np.float64),
+                self.pairs_of_label[codes[1]].astype(np.float64),
+            )
+        bounds = uncertainty.interval(mi, table, self.noise, summed=summed)
+        if self.threshold is None or self.sd == 0:
+            return bounds
+        excess = (joint - int(self.threshold)).astype(np.float64) / self.sd
+        return uncertainty.widen_near_threshold(
+            bounds, table, excess, self.noise, mechanism=self.mechanism, summed=summed is not None
+        )
 
 
 def _kind(entry: Mapping[str, Any]) -> Literal["gaussian", "laplace"]:
     """Read the kind of noise from a table's entry in the receipt: "discrete_laplace" or "discrete_gaussian"."""
     return "laplace" if "laplace" in entry["mechanism"] else "gaussian"
-
-
-def _unit(receipt: Mapping[str, Any]) -> Fraction:
-    """Return what one grid step of J and F is worth in the user's units."""
-    return Fraction(str(receipt["grid"]["step"])) / (1 << int(receipt["grid"]["g"]))
-
-
-def _label_grid(receipt: Mapping[str, Any]) -> int:
-    """Return how many grid steps of J one step of L and N is: in units space these count units, on grid 1."""
-    in_units = (receipt.get("plan") or {}).get("space") == "units"
-    return 1 << int(receipt["grid"]["g"]) if in_units else 1
-
-
-def _in_users_units(sums: Integers, unit: Fraction) -> Floats:
-    # Numerator and denominator apart: 3 steps of 1/10 are 0.3, not 0.30000000000000004.
-    return sums.astype(np.float64) * float(unit.numerator) / float(unit.denominator)
-
-
-def _lift(joint: Floats, feature: Floats, label: Floats, total: Floats) -> Floats:
-    expected = feature * label
-    lift: Floats = np.divide(joint * total, expected, out=np.full(joint.shape, np.nan), where=expected > 0)
-    return lift
-
-
-def order_of(cells: Cells, mi: Floats) -> Integers:
-    """Order pairs: mi to 12 significant digits descending, joint descending, then the keys' own order."""
-    # Two stable sorts over keys in byte order: equal pairs stay in that order.
-    return np.lexsort((-cells.joint, -round_significant(mi)))
-
-
-def assemble(cells: Cells, numbers: dict[str, Floats], order: Integers) -> pa.Table:
-    """Put the columns together in rank order."""
-    import pyarrow as pa
-
-    feature_code, label_code = cells.feature_code[order], cells.label_code[order]
-    words = pa.array(["absence", "presence"])
-    columns: dict[str, Any] = {
-        "label": _gather(cells.labels, label_code),
-        "feature": _gather(cells.features, feature_code),
-        "rank": np.arange(1, len(order) + 1),
-        "rank_in_label": places_in_groups(label_code),
-        "rank_in_feature": places_in_groups(feature_code),
-        "direction": _gather(words, numbers["presence"][order].astype(np.int64)),
-    }
-    for name in _NUMBERS:
-        # from_pandas: a share or lift that does not exist is NULL, not NaN.
-        columns[name] = pa.array(numbers[name][order], pa.float64(), from_pandas=True)
-    return pa.table(columns)
-
-
-def _gather(keys: pa.Array, codes: Integers) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    parts = [keys.take(pa.array(codes[at : at + _TAKE])) for at in range(0, len(codes), _TAKE)]
-    return pa.chunked_array(parts, pa.string())
 
 
 def places_in_groups(groups: Integers) -> Integers:
@@ -333,9 +341,31 @@ def codes_by_bytes(column: pa.ChunkedArray) -> Integers:
     >>> codes_by_bytes(pa.chunked_array([["b", "a", "b"]])).tolist()
     [1, 0, 1]
     """
+    return names_by_bytes(column)[1]
+
+
+def names_by_bytes(column: pa.ChunkedArray) -> tuple[pa.Array, Integers]:
+    """Return the different names of a column by the order of their bytes, and which one each row has.
+
+    >>> import pyarrow as pa
+    >>> names_by_bytes(pa.chunked_array([["b", "a", "b"]]))[0].to_pylist()
+    ['a', 'b']
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     names = pa.array(pc.unique(column))
     names = names.take(pc.array_sort_indices(names))
-    return np.asarray(pc.index_in(column, value_set=names).to_numpy()).astype(np.int64)
+    return names, np.asarray(pc.index_in(column, value_set=names).to_numpy()).astype(np.int64)
+
+
+def equals(column: pa.ChunkedArray, word: str) -> NDArray[np.bool_]:
+    """Tell which rows hold a word.
+
+    >>> import pyarrow as pa
+    >>> equals(pa.chunked_array([["b", "a"]]), "a").tolist()
+    [False, True]
+    """
+    import pyarrow.compute as pc
+
+    return np.asarray(pc.equal(column, word).to_numpy(), np.bool_)

@@ -147,6 +147,7 @@ def write_new(path: str | os.PathLike[str], write: Callable[[Path], None], *, ov
 
 
 _SHOWN = ("rank", "label", "feature", "direction", "mi", "interval", "share_in", "share_out", "lift")
+_SCORED = (*_SHOWN[:4], "score", *_SHOWN[4:])
 _NAMES = ("label", "feature")
 _NARROW = 8  # cells a name keeps on the narrowest terminal
 
@@ -159,7 +160,8 @@ def cells_of(row: Mapping[str, Any]) -> dict[str, str]:
     '0.4 to 0.6'
     """
     cells = {name: printable(row[name]) for name in (*_NAMES, "direction")}
-    numbers = {name: number(row[name]) for name in ("mi", "share_in", "share_out", "lift")}
+    named = ("mi", "share_in", "share_out", "lift", *(("score",) if "score" in row else ()))
+    numbers = {name: number(row[name]) for name in named}
     interval = f"{number(row['mi_low'])} to {number(row['mi_high'])}"
     return {"rank": str(row["rank"]), "interval": interval} | cells | numbers
 
@@ -175,14 +177,13 @@ def ranking_text(rows: list[dict[str, Any]], count: int, said: str, *, width: in
     counted = f"{count} pair{'' if count == 1 else 's'}" + (f", {len(rows)} shown" if len(rows) < count else "")
     if not shown:
         return f"{said}\n{counted}"
-    widths = {name: max(len(name), *(width_of(cells[name]) for cells in shown)) for name in _SHOWN}
-    room = width - sum(widths[name] for name in _SHOWN if name not in _NAMES) - 2 * (len(_SHOWN) - 1)
+    heads = _SCORED if "score" in rows[0] else _SHOWN
+    widths = {name: max(len(name), *(width_of(cells[name]) for cells in shown)) for name in heads}
+    room = width - sum(widths[name] for name in heads if name not in _NAMES) - 2 * (len(heads) - 1)
     widths["label"] = min(widths["label"], max(_NARROW, room // 3, room - widths["feature"]))
     widths["feature"] = min(widths["feature"], max(_NARROW, room - widths["label"]))
-    lines = [{name: name for name in _SHOWN}, *shown]
-    table = (
-        "  ".join(fit(line[n], widths[n], right=n not in (*_NAMES, "direction")) for n in _SHOWN) for line in lines
-    )
+    lines = [{name: name for name in heads}, *shown]
+    table = ("  ".join(fit(line[n], widths[n], right=n not in (*_NAMES, "direction")) for n in heads) for line in lines)
     return "\n".join((said, *(line.rstrip() for line in table), counted))
 
 
@@ -192,9 +193,10 @@ def ranking_html(rows: list[dict[str, Any]], count: int, said: str) -> str:
     >>> ranking_html([], 0, "Nothing was released.")[:33]
     '<div><p><strong>Nothing was relea'
     """
-    head = "".join(f'<th scope="col">{name}</th>' for name in _SHOWN)
+    heads = _SCORED if rows and "score" in rows[0] else _SHOWN
+    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cells[name])}</td>" for name in _SHOWN) + "</tr>"
+        "<tr>" + "".join(f"<td>{html.escape(cells[name])}</td>" for name in heads) + "</tr>"
         for cells in map(cells_of, rows)
     )
     caption = f"{count} pairs, {len(rows)} shown"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,23 +28,25 @@ KNOWN_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The four roles and the source's column for each.
+    """The four roles and the source's column, or SQL expression, for each.
 
     >>> Columns(unit="user_id", feature="site", label="country")
     Columns(unit='user_id', feature='site', label='country', value=None)
     """
 
-    unit: str
-    """The one whose privacy is protected."""
+    unit: str | None
+    """The one whose privacy is protected; None where the data holds counts of units."""
     feature: str
     """What is ranked."""
     label: str
     """The group."""
     value: str | None = None
     """A number per row; without it every (unit, feature, label) counts 1."""
+    expressions: frozenset[str] = field(default=frozenset(), repr=False)
+    """The roles that are given by an expression."""
 
     def __post_init__(self) -> None:
-        keys = (self.unit, self.feature, self.label)
+        keys = [name for role, name in self.named().items() if role != "value"]
         if len(set(keys)) < len(keys):
             raise SchemaError(
                 f"unit, feature and label must be three columns, got {', '.join(map(repr, keys))}.",
@@ -52,17 +54,25 @@ class Columns:
             )
 
     def named(self) -> dict[str, str]:
-        """Return role -> column of the roles in use."""
+        """Return role -> column or expression of the roles in use."""
         roles = {"unit": self.unit, "feature": self.feature, "label": self.label, "value": self.value}
         return {role: name for role, name in roles.items() if name is not None}
 
 
-def find_columns(given: Mapping[str, str | None], available: Iterable[str]) -> Columns:
+def find_columns(
+    given: Mapping[str, str | None],
+    available: Iterable[str],
+    *,
+    expressions: frozenset[str] = frozenset(),
+    counted: bool = False,
+) -> Columns:
     """Complete the given roles by name and check that each column exists.
 
     Args:
         given: role -> column name, or None to recognise it.
         available: The source's column names.
+        expressions: The roles whose name is an expression, which has been checked before.
+        counted: The data holds counts of units, so there is no unit to find.
 
     Raises:
         SchemaError: A column is missing, or a role was neither given nor recognised.
@@ -71,15 +81,23 @@ def find_columns(given: Mapping[str, str | None], available: Iterable[str]) -> C
     Columns(unit='id', feature='feature', label='country', value=None)
     """
     names = list(available)
-    keys = {role: given.get(role) or _recognise(role, names) for role in KNOWN_NAMES}
-    value = given.get("value")
-    missing = [name for name in [*keys.values(), value] if name is not None and name not in names]
+    roles = [role for role in KNOWN_NAMES if role != "unit" or not counted]
+    found = {role: given.get(role) or _recognise(role, names) for role in roles}
+    if given.get("value"):
+        found["value"] = str(given["value"])
+    missing = [name for role, name in found.items() if role not in expressions and name not in names]
     if missing:
         raise SchemaError(
             f"The data has no column {missing[0]!r}; it has {_listing(names)}.",
             hint="column names are case-sensitive; pass them as unit=, feature=, label=, value=",
         )
-    return Columns(**keys, value=value)
+    return Columns(
+        unit=found.get("unit"),
+        feature=found["feature"],
+        label=found["label"],
+        value=found.get("value"),
+        expressions=expressions,
+    )
 
 
 def _recognise(role: str, names: list[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ddpmi.calibration import sensitivities
-from ddpmi.measurements import Reading, measure, summed_by
+from ddpmi.measurements import Reading, measure, origin_of, summed_by
 from ddpmi.randomness import Keystream
 from ddpmi.receipts import private_receipt
 from ddpmi.releases import NOT_PRIVATE, Release
@@ -52,10 +52,8 @@ def seeded_release(obs: Observations, plan: Plan, *, seed: int | str) -> Release
     """Release with noise and salt from a seed: the same every time, charged to nobody, NOT PRIVATE."""
     with summed_by(obs, plan, salt=_salt(seed)) as engine:
         tables = measure(engine, Reading.of(plan), source=_source(seed))
-        told = {"name": obs.source.engine, "version": engine.version}
-    receipt = private_receipt(
-        plan, release_id=f"seeded-{seed}", dataset=obs.dataset, unit=obs.columns.unit, engine=told, ledger={}
-    )
+        origin = origin_of(obs, engine)
+    receipt = private_receipt(plan, origin, release_id=f"seeded-{seed}", ledger={})
     stamp = {"private": False, "notice": f"{NOT_PRIVATE}: the noise came from a seed", "ledger": None}
     return Release(receipt=receipt | stamp, tables=tables)
 

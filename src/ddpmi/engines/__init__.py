@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ddpmi.sql import Dialect, Step
+    from ddpmi.statements import Dialect, Step
 
 #: What a column holds. "untyped" is the text of a file format without types, where numbers are read row by row.
 Kind = Literal["text", "integer", "boolean", "date", "number", "untyped", "other"]

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from ddpmi.engines import files, frames
-from ddpmi.errors import EngineError, InputError
-from ddpmi.sql import DUCKDB, Dialect, Step, quote
+from ddpmi.engines import expressions, files, frames
+from ddpmi.errors import EngineError, InputError, SchemaError
+from ddpmi.statements import DUCKDB, Dialect, Step, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import duckdb
     import pyarrow as pa
@@ -40,6 +40,10 @@ _KINDS: dict[str, Kind] = {
 }
 
 
+#: Scalar functions of the engine's version; asking its catalog takes longer than all the rest of a check.
+_FUNCTIONS: dict[str, frozenset[str]] = {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuckDBSource:
     """Files, an Arrow table or reader, a frame, or a DuckDB relation."""
@@ -51,12 +55,40 @@ class DuckDBSource:
     engine: str = "duckdb"
     dialect: Dialect = DUCKDB
 
+    @property
+    def open_names(self) -> bool:
+        """Whether rows may have columns that the schema does not list."""
+        return self.files is not None and self.files.format == "json"
+
+    @property
+    def read_once(self) -> bool:
+        """Whether the data is used up by one reading."""
+        return frames.read_once(self.frame)
+
     def schema(self) -> dict[str, tuple[Kind, str]]:
         """Return column -> (kind, type). Reads file metadata at most."""
+        if self.files is not None and self.files.format == "json":
+            return dict.fromkeys([*self.files.header, *self.files.partitions], ("untyped", "VARCHAR"))
         with DuckDBEngine(self, columns=None) as engine:
             types = engine.types()
-        text: Kind = "untyped" if self.files is not None and self.files.format == "csv" else "text"
-        return {name: (text if kind == "text" else kind, type_) for name, (kind, type_) in types.items()}
+        if self.files is None:
+            return types
+        bare = set(self.files.partitions) if self.files.format == "parquet" else set(types)
+        return {name: ("untyped" if name in bare else kind, type_) for name, (kind, type_) in types.items()}
+
+    def check(self, text: str, *, what: str, columns: Collection[str]) -> tuple[tuple[str, ...], Kind, str]:
+        """Check that an expression is a function of one row; return the columns it reads, its kind and its type.
+
+        Args:
+            text: A scalar SQL expression.
+            what: How messages call it.
+            columns: The columns that exist.
+        """
+        with DuckDBEngine(self, columns=None) as engine:
+            reads = engine.reads(text, what=what, columns=columns, open_names=self.open_names)
+            if self.files is not None:
+                engine.relation = self.files.relation(list(reads))
+            return reads, *engine.type_of(text, list(reads), what)
 
     def open(self, columns: list[str]) -> DuckDBEngine:
         """Start an engine over these columns."""
@@ -75,10 +107,15 @@ class DuckDBEngine:
         self.one_pass = False
         self._spill = _spill_folder(source.settings)
         try:
-            self._connection = _connect(self._spill, source.settings)
-            self.relation = self._relation(source, columns)
+            extension = None if source.files is None else source.files.extension
+            self._connection = _connect(self._spill, source.settings, extension)
         except BaseException:
             shutil.rmtree(self._spill, ignore_errors=True)
+            raise
+        try:
+            self.relation = self._relation(source, columns)
+        except BaseException:
+            self.__exit__()
             raise
 
     def __enter__(self) -> Self:
@@ -90,34 +127,59 @@ class DuckDBEngine:
 
     def _relation(self, source: DuckDBSource, columns: list[str] | None) -> str:
         if source.files is not None:
-            return source.files.relation
-        frame = source.frame
-        if frames.is_a(frame, "duckdb", "DuckDBPyRelation"):
-            listed = columns or list(frame.columns)
-            narrow = frame.project(", ".join(quote(name) for name in listed))
+            return source.files.relation(columns)
+        with _own_errors("read the data"):
             if columns is None:
-                return self._types_only(narrow)
-            frame = narrow.to_arrow_reader(_BATCH_ROWS)
-            self.one_pass = True
-        elif frames.column_names(frame) is not None:
-            frame = frames.to_arrow(frame, columns or frames.column_names(frame) or [])
-        elif frames.is_a(frame, "pyarrow", "RecordBatchReader"):
-            if columns is None:
-                frame = frame.schema.empty_table()
-            self.one_pass = True
-        self._connection.register("source", frame)
-        return "source"
-
-    def _types_only(self, relation: duckdb.DuckDBPyRelation) -> str:
-        empty = relation.limit(0).to_arrow_table()
-        self._connection.register("source", empty)
+                self._connection.register("source", frames.schema_of(source.frame))
+                return "source"
+            adopted = frames.adopt(source.frame, columns)
+            self._connection.register("source", adopted.data)
+        self.one_pass = adopted.one_pass
         return "source"
 
     def types(self) -> dict[str, tuple[Kind, str]]:
         """Describe the relation's columns."""
         with _own_errors("read the schema"):
             rows = self._connection.execute(f"DESCRIBE SELECT * FROM {self.relation}").fetchall()
-        return {name: (_KINDS.get(type_.split("(")[0], "other"), type_) for name, type_, *_ in rows}
+        return {name: (_kind(type_), type_) for name, type_, *_ in rows}
+
+    def reads(self, text: str, *, what: str, columns: Collection[str], open_names: bool) -> tuple[str, ...]:
+        """Parse an expression, check that it is a function of one row, and return the columns it reads."""
+        with _own_errors("parse an expression"):
+            serialized, empty = (
+                str(self._connection.execute("SELECT json_serialize_sql($1)", [sql]).fetchall()[0][0])
+                for sql in (expressions.statement(text), expressions.statement("1"))
+            )
+            functions = self._functions()
+        reader = expressions.Reader(what=what, columns=columns, open_names=open_names, functions=functions)
+        return reader.read(serialized, empty)
+
+    def _functions(self) -> frozenset[str]:
+        if self.version not in _FUNCTIONS:
+            names = self._connection.execute(expressions.FUNCTIONS).fetchall()
+            _FUNCTIONS[self.version] = frozenset(name for (name,) in names)
+        return _FUNCTIONS[self.version]
+
+    def type_of(self, text: str, reads: list[str], what: str) -> tuple[Kind, str]:
+        """Bind an expression to the columns it reads. Reads no row."""
+        import duckdb
+
+        listed = ", ".join(quote(name) for name in reads) or "1"
+        sql = f"DESCRIBE SELECT {expressions.guarded(text)} AS bound FROM (SELECT {listed} FROM {self.relation}) AS source"
+        try:
+            type_ = str(self._connection.execute(sql).fetchall()[0][1])
+        except duckdb.BinderException as error:
+            told = str(error).removeprefix("Binder Error: ").split("\n")[0]
+            raise SchemaError(
+                f"{what[0].upper()}{what[1:]} does not fit the columns: {told}",
+                hint="columns of CSV and JSON files are text: year(CAST(visited AS DATE))",
+            ) from None
+        except duckdb.Error as error:
+            raise InputError(
+                f"{what[0].upper()}{what[1:]} cannot be computed ({type(error).__name__}).",
+                hint="try it on a table of made-up rows first",
+            ) from None
+        return _kind(type_), type_
 
     def number(self, column: str, kind: Kind) -> str:
         """Read a column as a number; text of untyped files that is no number becomes NULL."""
@@ -128,7 +190,9 @@ class DuckDBEngine:
         kind = "TABLE" if step.freeze else "VIEW"
         statement = f"CREATE TEMP {kind} {quote(step.name)} AS {step.sql}"
         with _own_errors(f"compute {step.name}"), self._watched(progress if step.freeze else None):
-            self._connection.execute(statement, {"salt": salt} if step.salted else None)
+            # Asked of the parser: a text or a name in the caller's expression may look like the parameter.
+            wanted = self._connection.extract_statements(statement)[0].named_parameters
+            self._connection.execute(statement, {"salt": salt} if "salt" in wanted else None)
 
     def put(self, name: str, table: pa.Table) -> None:
         """Register a small table of released keys."""
@@ -162,6 +226,10 @@ class DuckDBEngine:
             watcher.join()
 
 
+def _kind(type_: str) -> Kind:
+    return _KINDS.get(type_.partition("(")[0], "other")
+
+
 def _spill_folder(settings: Mapping[str, str]) -> str:
     try:
         return tempfile.mkdtemp(prefix="ddpmi-", dir=settings.get("temp_directory"))  # mode 0700
@@ -171,7 +239,7 @@ def _spill_folder(settings: Mapping[str, str]) -> str:
         ) from None
 
 
-def _connect(spill: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+def _connect(spill: str, settings: Mapping[str, str], extension: str | None = None) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     connection = duckdb.connect(":memory:")
@@ -183,6 +251,7 @@ def _connect(spill: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnecti
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
+        "TimeZone": "UTC",  # expressions give the same keys on every machine
         "enable_progress_bar": "true",
         "enable_progress_bar_print": "false",
     }
@@ -196,8 +265,23 @@ def _connect(spill: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnecti
             raise InputError(
                 f"The embedded engine cannot set {name} to {value!r}.", hint="memory_limit='4GB', threads=2"
             ) from None
+    if extension is not None:
+        _load(connection, extension)
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+def _load(connection: duckdb.DuckDBPyConnection, extension: str) -> None:
+    """Load what is installed; nothing is ever downloaded on the way to people's rows."""
+    import duckdb
+
+    try:
+        connection.execute(f"LOAD {extension}")
+    except duckdb.Error:
+        raise InputError(
+            f"Addresses of this kind need DuckDB's {extension} extension, which is not installed.",
+            hint=f"python -c \"import duckdb; duckdb.sql('INSTALL {extension}')\"",
+        ) from None
 
 
 @contextmanager

@@ -17,33 +17,39 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _CLASSES = frozenset(
-    "COLUMN_REF CONSTANT COMPARISON CONJUNCTION OPERATOR CASE CAST BETWEEN FUNCTION LAMBDA TYPE".split()
+    {"COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION", "OPERATOR", "CASE", "CAST", "BETWEEN", "FUNCTION"}
+    | {"LAMBDA", "TYPE"}
 )
 _OPERATORS = frozenset(
-    """OPERATOR_NOT OPERATOR_IS_NULL OPERATOR_IS_NOT_NULL OPERATOR_COALESCE OPERATOR_NULLIF OPERATOR_TRY COMPARE_IN
-    COMPARE_NOT_IN ARRAY_EXTRACT ARRAY_SLICE ARRAY_CONSTRUCTOR STRUCT_EXTRACT""".split()
+    {f"OPERATOR_{name}" for name in ("NOT", "IS_NULL", "IS_NOT_NULL", "COALESCE", "NULLIF", "TRY")}
+    | {"COMPARE_IN", "COMPARE_NOT_IN", "ARRAY_EXTRACT", "ARRAY_SLICE", "ARRAY_CONSTRUCTOR", "STRUCT_EXTRACT"}
 )
+#: How a lambda with the keyword is marked; DuckDB 1.5 marks none, and then every one is read as an arrow.
+_LAMBDAS = frozenset({"LAMBDA_KEYWORD"})
 #: Built-in macros that expand to functions of their arguments alone.
 _MACROS = frozenset(
-    """nullif if split_part date_add days_in_month fdiv fmod array_to_string list_append list_prepend list_reverse
-    list_first list_last list_min list_max list_sum list_avg list_count""".split()
+    {"nullif", "if", "split_part", "date_add", "days_in_month", "fdiv", "fmod", "array_to_string"}
+    | {"list_append", "list_prepend", "list_reverse", "list_first", "list_last"}
+    | {"list_min", "list_max", "list_sum", "list_avg", "list_count"}
 )
 #: Scalar by the catalog's word, yet they read a clock, plan a query, or make one cell as large as another one says.
 _REFUSED = frozenset(
-    """age current_localtime current_localtimestamp version json_serialize_plan json_serialize_sql json_deserialize_sql
-    finalize combine to_aggregate_state repeat range generate_series list_resize array_resize""".split()
+    {"age", "current_localtime", "current_localtimestamp", "version", "current_setting", "getvariable", "vector_type"}
+    | {"json_serialize_plan", "json_serialize_sql", "json_deserialize_sql"}
+    | {"finalize", "combine", "to_aggregate_state"}
+    | {"repeat", "range", "generate_series", "list_resize", "array_resize"}
 )
 #: The catalog's question: which names are scalar and consistent in every form.
 FUNCTIONS = """SELECT function_name FROM duckdb_functions() WHERE function_type <> 'pragma'
 GROUP BY function_name HAVING bool_and(function_type = 'scalar' AND stability = 'CONSISTENT')"""
-_HINT = "use columns, constants, comparisons, CASE, CAST and scalar functions: label=expr(\"year(visited)\")"
+_HINT = 'use columns, constants, comparisons, CASE, CAST and scalar functions: label=sql("year(visited)")'
 
 
 def guarded(text: str) -> str:
-    """Write an expression so that an error in one row is NULL. The line ends keep a comment inside.
+    r"""Write an expression so that an error in one row is NULL. The line ends keep a comment inside.
 
     >>> guarded("year(visited)")
-    'TRY(\\nyear(visited)\\n)'
+    'TRY(\nyear(visited)\n)'
     """
     return f"TRY(\n{text}\n)"
 
@@ -89,38 +95,47 @@ class Reader:
         return tuple(self.reads)
 
     def _walk(self, node: Any, bound: frozenset[str]) -> None:
-        if isinstance(node, list):
-            for item in node:
-                self._walk(item, bound)
+        for item in node if isinstance(node, list) else ():
+            self._walk(item, bound)
         if not isinstance(node, dict):
             return
+        self._check(node)
         kind = node.get("class")
-        if node.get("orders") or str(node.get("type", "")).endswith("_NODE"):
-            self._refuse("holds a subquery or an ORDER BY")
-        if kind is not None and kind not in _CLASSES:
-            self._refuse(f"holds a {str(kind).lower().replace('_', ' ')}, which may see more than its own row")
-        if kind == "CONSTANT":
-            return
         if kind == "COLUMN_REF":
             self._column(node["column_names"], bound)
-            return
-        if kind == "OPERATOR" and node.get("type") not in _OPERATORS:
-            self._refuse(f"holds {str(node.get('type')).lower()}")
+        elif kind == "LAMBDA":
+            self._lambda(node, bound)
+        elif kind != "CONSTANT":
+            for child in node.values():
+                self._walk(child, bound)
+
+    def _check(self, node: dict[str, Any]) -> None:
+        kind, type_ = node.get("class"), str(node.get("type", ""))
+        if node.get("orders") or type_.endswith("_NODE"):
+            self._refuse("holds a subquery or an ORDER BY")
+        if kind is not None and kind not in _CLASSES:
+            self._refuse(f"holds a {str(kind).lower().replace('_', ' ')}, which is not taken here")
+        if kind == "OPERATOR" and type_ not in _OPERATORS:
+            self._refuse(f"holds {type_.lower()}, which is not taken here")
         if kind == "FUNCTION":
             self._function(node)
-        if kind == "LAMBDA":
-            self._lambda(node, bound)
-            return
-        for child in node.values():
-            self._walk(child, bound)
 
     def _lambda(self, node: dict[str, Any], bound: frozenset[str]) -> None:
-        names = list(_names(node["lhs"]))
-        for name in names:
-            # A single arrow also takes a member out of a JSON column; then its left side is that column.
-            if (found := self._find(name)) is not None:
-                self.reads[found] = None
-        self._walk(node["expr"], bound | {name.lower() for name in names})
+        if node.get("syntax_type") not in _LAMBDAS:
+            # The arrow takes a member out of a JSON column; as a lambda it cannot be told from that before binding.
+            self._walk(node["lhs"], bound)
+            self._walk(node["expr"], bound)
+            return
+        self._walk(node["expr"], bound | self._parameters(node["lhs"]))
+
+    def _parameters(self, node: dict[str, Any]) -> frozenset[str]:
+        """The names that a lambda binds: one, or a row of them."""
+        if node.get("class") == "COLUMN_REF" and len(node["column_names"]) == 1:
+            return frozenset({str(node["column_names"][0]).lower()})
+        if node.get("class") != "FUNCTION" or node.get("function_name") != "row":
+            self._refuse("holds a lambda whose parameters are no names")
+        parts = [part.get("expression", part) for part in node.get("arguments") or node.get("children") or []]
+        return frozenset().union(*(self._parameters(part) for part in parts))
 
     def _column(self, path: list[str], bound: frozenset[str]) -> None:
         name = path[0]
@@ -130,7 +145,7 @@ class Reader:
         if found is None:
             raise SchemaError(
                 f"The data has no column {name!r}, which {self.what} names.",
-                hint="columns are named bare, or in double quotes; texts stand in single quotes",
+                hint="texts stand in single quotes, columns bare or in double quotes, lambdas as lambda x: x + 1",
             )
         self.reads[found] = None
 
@@ -150,17 +165,6 @@ class Reader:
 
     def _refuse(self, why: str) -> NoReturn:
         raise InputError(f"{self.what[0].upper()}{self.what[1:]} {why}.", hint=_HINT)
-
-
-def _names(node: Any) -> list[str]:
-    """The parameters of a lambda: a name, or a row of them."""
-    if isinstance(node, list):
-        return [name for item in node for name in _names(item)]
-    if not isinstance(node, dict):
-        return []
-    if node.get("class") == "COLUMN_REF":
-        return [str(node["column_names"][0])]
-    return [name for child in node.values() for name in _names(child)]
 
 
 def _bare(node: Any) -> Any:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ddpmi.engines.lakes import find_lake
 from ddpmi.errors import InputError, InputNotFound
-from ddpmi.sql import literal, quote
+from ddpmi.statements import literal, quote
 
 if TYPE_CHECKING:
     import os
@@ -39,6 +40,7 @@ _EXTENSIONS = {
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _GLOB = set("*?[")
 _HEADER_BYTES = 1 << 20
+_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,8 @@ class Files:
 
     def _json(self, listed: str, hive: str, columns: list[str]) -> str:
         """Scalars as text; lists, objects and NaN are no keys and no numbers, so they are NULL."""
-        plain = [name for name in columns if name not in self.partitions]
+        # A relation needs a column, also where an expression reads none.
+        plain = [name for name in columns if name not in self.partitions] or ["no column"]
         typed = "{" + ", ".join(f"{literal(name)}: 'JSON'" for name in plain) + "}"
         texts = [
             f"CASE WHEN left({name}, 1) NOT IN ('{{', '[', 'N') THEN {name} ->> '$' END AS {name}"
@@ -109,6 +112,7 @@ def find_files(data: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
             raise InputError(f"The file {path} is empty.", hint="a data file needs at least a header or a schema")
     partitions = _partitions(found)
     if format_ == "parquet":
+        _refuse_lakes(found)
         return Files(paths=tuple(found), format="parquet", partitions=partitions)
     if format_ == "json":
         return Files(paths=tuple(found), format="json", header=_record_keys(found), partitions=partitions)
@@ -186,11 +190,20 @@ def _format(path: str) -> Format:
     return _FORMATS[suffix]
 
 
+def _refuse_lakes(paths: list[str]) -> None:
+    """The files of a Delta or Iceberg table still hold rows that were deleted from it."""
+    for folder in {parent for path in paths for parent in Path(path).absolute().parents}:
+        lake = find_lake(str(folder))
+        if lake is not None:
+            raise InputError(
+                f"The files belong to the {lake.kind.capitalize()} table {folder} and may hold rows deleted from it.",
+                hint=f"name the table's own folder alone: observe({str(folder)!r}, ...)",
+            )
+
+
 def _partitions(paths: list[str]) -> tuple[str, ...]:
     """The keys of key=value folders, which all files must share."""
-    keys = {
-        tuple(part.partition("=")[0] for part in Path(path).parts[:-1] if "=" in part.strip("=")) for path in paths
-    }
+    keys = {tuple(part.partition("=")[0] for part in Path(path).parts[:-1] if "=" in part.strip("=")) for path in paths}
     if len(keys) > 1:
         raise InputError(
             "Some files lie in key=value folders and others in different ones.",
@@ -236,12 +249,17 @@ def _header(path: str) -> tuple[str, tuple[str, ...]]:
 def _record_keys(paths: list[str]) -> tuple[str, ...]:
     """The keys of the first record, by which unit, feature and label are recognised; broken lines are passed over."""
     for path in paths:
-        lines = _head(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        start = next((line.strip() for line in lines if line.strip()), b"")
-        if start.startswith(b"[") or start == b"{":
+        lines = _head(path).split(b"\n")
+        start = next((line.strip().replace(b" ", b"") for line in lines if line.strip()), b"")
+        if start in (b"[", b"{") or start.startswith(b"[{"):
             raise InputError(
                 f"The file {path} is one JSON document, not one record per line.",
                 hint="jq -c '.[]' data.json > data.jsonl",
+            )
+        if start.startswith(_MARK):
+            raise InputError(
+                f"The file {path} starts with a byte order mark, which would hide its first record.",
+                hint="tail -c +4 data.jsonl > plain.jsonl",
             )
         for line in lines:
             try:

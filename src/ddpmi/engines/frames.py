@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddpmi.engines.lakes import Lake
 from ddpmi.errors import EngineError, InputError, SchemaError
-from ddpmi.sql import quote
+from ddpmi.statements import quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,33 +80,40 @@ def schema_of(data: Any) -> pa.Table:
         return data.limit(0).to_arrow_table()
     if is_a(data, "pyarrow.dataset", "Dataset"):
         _check_dataset(data)
+    _check_once(data.schema.names, data.schema.names)
     return data.schema.empty_table()
 
 
 def adopt(data: Any, columns: list[str]) -> Adopted:
     """Make the named columns readable by the engine."""
-    if isinstance(data, Lake):
-        return Adopted(data=data.reader(columns), one_pass=True)
+    reader = _reader(data, columns)
+    if reader is not None:
+        return Adopted(data=reader, one_pass=True)
     if is_a(data, "pandas", "DataFrame"):
         return Adopted(data=_pandas(data, columns))
-    if is_a(data, "polars", "LazyFrame"):
+    if is_a(data, "polars", "DataFrame", "LazyFrame"):
         return Adopted(data=_collected(data, columns).to_arrow())
-    if is_a(data, "polars", "DataFrame"):
-        return Adopted(data=data.select(columns).to_arrow())
-    if is_a(data, "duckdb", "DuckDBPyRelation"):
-        narrow = data.project(", ".join(quote(name) for name in columns))
-        return Adopted(data=narrow.to_arrow_reader(_BATCH_ROWS), one_pass=True)
-    if is_a(data, "pyarrow.dataset", "Dataset"):
-        return Adopted(data=data.scanner(columns=columns).to_reader(), one_pass=True)
     if is_a(data, "pyarrow", "RecordBatch"):
         return Adopted(data=sys.modules["pyarrow"].Table.from_batches([data]))
-    return Adopted(data=data, one_pass=read_once(data))
+    return Adopted(data=data)
+
+
+def _reader(data: Any, columns: list[str]) -> Any:
+    """Open what streams, None for what is in memory."""
+    if isinstance(data, Lake):
+        return data.reader(columns)
+    if is_a(data, "duckdb", "DuckDBPyRelation"):
+        return data.project(", ".join(quote(name) for name in columns)).to_arrow_reader(_BATCH_ROWS)
+    if is_a(data, "pyarrow.dataset", "Dataset"):
+        return data.scanner(columns=columns).to_reader()
+    return data if read_once(data) else None
 
 
 def _collected(data: Any, columns: list[str]) -> Any:
+    narrow = data.select(columns)
     try:
-        return data.select(columns).collect()
-    except Exception as error:
+        return narrow.collect() if is_a(data, "polars", "LazyFrame") else narrow
+    except Exception as error:  # noqa: BLE001 - whatever it is, its words may quote rows
         raise EngineError(
             f"polars could not collect the LazyFrame ({type(error).__name__}). Its message may quote rows, so it is not shown.",
             hint="collect it yourself and pass the DataFrame",
@@ -124,14 +131,18 @@ def _check_dataset(data: Any) -> None:
             )
 
 
+def _check_once(columns: list[str], known: list[str]) -> None:
+    twice = [name for name in columns if known.count(name) > 1]
+    if twice:
+        raise SchemaError(f"The data has more than one column {twice[0]!r}.", hint="rename one of them")
+
+
 def _pandas(data: Any, columns: list[str]) -> pa.Table:
     import pyarrow as pa
 
-    named = {str(name): name for name in data.columns}
-    if len(named) < len(data.columns) and any([str(n) for n in data.columns].count(name) > 1 for name in columns):
-        twice = next(name for name in columns if [str(n) for n in data.columns].count(name) > 1)
-        raise SchemaError(f"The frame has more than one column {twice!r}.", hint="rename one of them")
-    return pa.table({name: _pandas_column(data[named[name]]) for name in columns})
+    known = [str(name) for name in data.columns]
+    _check_once(columns, known)
+    return pa.table({name: _pandas_column(data.iloc[:, known.index(name)]) for name in columns})
 
 
 def _pandas_column(series: Any) -> pa.Array:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ddpmi.errors import EngineError, InputError, MissingExtra
-from ddpmi.sql import quote
+from ddpmi.statements import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,7 @@ class Lake:
         with _own_errors(self.kind):
             if self.kind == "delta":
                 return _delta_reader(self.path, columns)
-            scan = _iceberg(self.path).scan(selected_fields=tuple(columns))
-            return scan.to_arrow_batch_reader().cast(_narrow(scan.projection().as_arrow(), columns))
+            return _iceberg(self.path).scan(selected_fields=tuple(columns)).to_arrow_batch_reader()
 
 
 def find_lake(path: str) -> Lake | None:
@@ -57,7 +56,8 @@ def find_lake(path: str) -> Lake | None:
         return Lake(kind="iceberg", path=path)
     if (folder / "_delta_log").is_dir():
         return Lake(kind="delta", path=path)
-    found = sorted((folder / "metadata").glob(f"*{_METADATA}"))
+    inside = folder / "metadata"
+    found = sorted(inside.glob(f"*{_METADATA}")) if inside.is_dir() else []
     return Lake(kind="iceberg", path=str(_newest(folder, found))) if found else None
 
 
@@ -75,12 +75,6 @@ def _newest(folder: Path, found: list[Path]) -> Path:
             hint="name the one to read: observe('table/metadata/00003-....metadata.json', ...)",
         )
     return newest[0]
-
-
-def _narrow(schema: pa.Schema, columns: list[str]) -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema([schema.field(name) for name in schema.names if name in columns])
 
 
 def _delta(path: str) -> Any:
@@ -114,9 +108,9 @@ def _own_errors(kind: str) -> Iterator[None]:
     """Replace the libraries' errors, which may quote rows."""
     try:
         yield
-    except (MissingExtra, KeyboardInterrupt):
+    except MissingExtra:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, its words may quote rows
         raise EngineError(
             f"The {kind.capitalize()} table could not be read ({type(error).__name__}). Its message may quote rows, so it is not shown.",
             hint="check that the table is complete and that its features are known to the library's version",

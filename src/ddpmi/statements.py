@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddpmi.errors import InputError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
@@ -71,6 +73,29 @@ class Step:
     def salted(self) -> bool:
         """Whether the statement binds the secret salt."""
         return "$salt" in self.sql
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A scalar SQL expression over the columns of one row, where a column's name could stand."""
+
+    text: str
+    """SQL as DuckDB reads it."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str) or not self.text.strip():
+            raise InputError("An expression is a text of SQL.", hint='sql("year(visited)")')
+
+
+def sql(text: str) -> Expression:
+    """Give a role by a scalar SQL expression instead of a column.
+
+    Only functions of the row's own columns are taken; an error in one row, such as a bad cast, is NULL.
+
+    >>> sql("year(visited)")
+    Expression(text='year(visited)')
+    """
+    return Expression(text)
 
 
 def quote(name: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddpmi.sql import DUCKDB, literal, quote
+from ddpmi.statements import DUCKDB, literal, quote
 from reference import keyed_hash
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
