@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import platform
@@ -167,11 +168,18 @@ def main() -> None:
             f"{one['name']:<32}{one['rows']:>13,}{one['plain_seconds']:>9.2f}{one['seconds']:>9.2f}{one['x_plain']:>9.2f}"
             f"{one.get('x_distinct_counting', float('nan')):>12.2f}{one['released_pairs'][-1]:>10,}{one['peak_mb']:>9.0f}"
         )
+    sizes = [(one["rows"], one["seconds"]) for one in results]
+    growth = None
+    if len({rows for rows, _ in sizes}) >= 3:
+        growth = statistics.linear_regression(
+            [math.log(rows) for rows, _ in sizes], [math.log(seconds) for _, seconds in sizes]
+        ).slope
+        print(f"growth exponent of seconds in rows: {growth:.2f}")
     if arguments.out:
         machine = {"cores": os.cpu_count(), "python": platform.python_version()}
         machine |= {name: metadata.version(name) for name in ("duckdb", "pyarrow", "numpy", "ddpmi")}
         arguments.out.write_text(
-            json.dumps({"machine": machine, "threads": THREADS, "results": results}, indent=2) + "\n"
+            json.dumps({"machine": machine, "threads": THREADS, "growth": growth, "results": results}, indent=2) + "\n"
         )
 
 

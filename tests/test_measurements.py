@@ -275,3 +275,23 @@ def test_options_survive_a_round_trip_and_change_the_digest() -> None:
     ]
     assert [Plan.from_dict(made.to_dict()) for made in plans] == plans
     assert len({made.digest for made in plans}) == len(plans)
+
+
+@pytest.mark.parametrize("space", ["events", "units"])
+def test_counts_that_were_summed_beforehand_give_the_sums_of_their_rows(space: str) -> None:
+    """One row per unit, or the counts of those rows: the same integers behind the noise."""
+    rows = [(f"u{n}", f"f{n % 3}", LABELS[n % 2]) for n in range(60)]
+    counts = Counter((feature, label) for _, feature, label in rows)
+    summed = pa.table(
+        {"feature": [f for f, _ in counts], "label": [label for _, label in counts], "count": list(counts.values())}
+    )
+    made = plan(bounds=Bounds(pairs=1), distinct="units", space=space)
+    one, two = exact_sums(ddpmi.observe(table(rows)), made), exact_sums(ddpmi.observe_counts(summed), made)
+    assert {name: sums.to_pylist() for name, sums in one.items()} == {
+        name: sums.to_pylist() for name, sums in two.items()
+    }
+    receipt = seeded_release(ddpmi.observe_counts(summed), made, seed=1).receipt
+    assert "each unit was counted once" in " ".join(receipt["relies_on"])
+    undeclared = plan(bounds=Bounds(pairs=1), space=space)
+    with pytest.raises(ddpmi.InputError, match="distinct='units'"):
+        ddpmi.release(ddpmi.observe_counts(summed), undeclared, ledger=None)
