@@ -9,13 +9,11 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from ddpmi.cli import main
 from ddpmi.ledger import Ledger
-
-if TYPE_CHECKING:
-    import pytest
 
 SRC = Path(__file__).resolve().parents[1] / "src"
 CANARY = "canary"
@@ -81,6 +79,35 @@ def visits(units: int = 4000) -> list[tuple[object, ...]]:
         label = ("north", "south")[unit % 2]
         rows += [(f"{CANARY}-{unit}", feature, label) for feature in ("everyone", f"only {label}")]
     return rows
+
+
+@pytest.fixture(scope="session", name="empty_ledger")
+def make_empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Make a ledger once; each test takes a copy."""
+    file = tmp_path_factory.mktemp("ledger") / "visits.ledger"
+    assert main(["ledger", "create", str(file), "--epsilon", "4", "--delta", "1e-5"]) == 0
+    return file.read_bytes()
+
+
+@pytest.fixture(name="place")
+def make_place(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    empty_ledger: bytes,
+) -> Place:
+    """Make a folder with visits.csv and visits.ledger, and go there."""
+    monkeypatch.chdir(tmp_path)
+    made = Place(folder=tmp_path, capture=capsys)
+    made.write("visits.csv", visits())
+    (tmp_path / "visits.ledger").write_bytes(empty_ledger)
+    return made
+
+
+def told_clearly(ran: Ran) -> bool:
+    """Say whether a refusal has one message and one hint on stderr, nothing on stdout, no row, no traceback."""
+    clean = CANARY not in ran.err and "Traceback" not in ran.err and "internal error" not in ran.err
+    return ran.out == "" and clean and (ran.err.count("Error: "), ran.err.count("Hint: ")) == (1, 1)
 
 
 def in_its_own_process(folder: Path, *words: str, python: tuple[str, ...] = ("-m", "ddpmi")) -> Ran:

@@ -16,6 +16,15 @@ This page is written by `python -m tests.make_cli_reference` from the help of ev
 
 Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused,
 130 interrupted. An empty release is a release: it is charged and saved, with a warning and exit code 0.
+
+Public lists (`--public-labels`, `--public-features`) are files. Their ending says what they are:
+
+- `.csv`, `.tsv`: a head and one column. Cells may be quoted; an empty cell is refused.
+- `.parquet`, `.parq`, `.pq`: one column of text or whole numbers, without NULL. Only here the empty text is a key.
+- anything else: UTF-8 text with one key per line. Lines end with LF or CRLF and the last one may lack its end.
+  Nothing else is taken off: blanks, commas and quotation marks belong to the key. An empty line is refused.
+
+Keys that are named twice count once. Write lists from what is publicly known, never from the data.
 """
 
 

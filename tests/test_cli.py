@@ -17,7 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli_fixtures import BUDGET, CANARY, PAIRS, SRC, Place, Ran, in_its_own_process, visits
+from cli_fixtures import (
+    BUDGET,
+    CANARY,
+    PAIRS,
+    SRC,
+    Place,
+    in_its_own_process,
+    make_empty_ledger,  # noqa: F401 - a fixture
+    make_place,  # noqa: F401 - a fixture
+    told_clearly,
+    visits,
+)
 from ddpmi import cli_show, cli_steps
 from ddpmi.cli import main
 from ddpmi.cli_options import settings_of
@@ -38,29 +49,6 @@ COLUMNS = [
     *("label", "feature", "rank", "rank_in_label", "rank_in_feature", "direction", "mi", "mi_low", "mi_high"),
     *("joint", "feature_total", "label_total", "share_in", "share_out", "lift"),
 ]
-
-
-@pytest.fixture(scope="session")
-def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Make a ledger once; each test takes a copy."""
-    file = tmp_path_factory.mktemp("ledger") / "visits.ledger"
-    assert main(["ledger", "create", str(file), "--epsilon", "4", "--delta", "1e-5"]) == 0
-    return file.read_bytes()
-
-
-@pytest.fixture
-def place(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    empty_ledger: bytes,
-) -> Place:
-    """Make a folder with visits.csv and visits.ledger, and go there."""
-    monkeypatch.chdir(tmp_path)
-    made = Place(folder=tmp_path, capture=capsys)
-    made.write("visits.csv", visits())
-    (tmp_path / "visits.ledger").write_bytes(empty_ledger)
-    return made
 
 
 # -- what works ---------------------------------------------------------------------------------------------
@@ -339,12 +327,6 @@ def test_ledger_verify_and_export(place: Place) -> None:
 # -- what is refused ----------------------------------------------------------------------------------------
 
 
-def told_clearly(ran: Ran) -> bool:
-    """Say whether a refusal has one message and one hint on stderr, nothing on stdout, no row, no traceback."""
-    clean = CANARY not in ran.err and "Traceback" not in ran.err and "internal error" not in ran.err
-    return ran.out == "" and clean and (ran.err.count("Error: "), ran.err.count("Hint: ")) == (1, 1)
-
-
 PLAIN = ("visits.csv", *BUDGET, *PAIRS)
 REFUSED = {
     "missing file": ("nowhere.csv", *BUDGET, *PAIRS),
@@ -456,7 +438,7 @@ RANKS = {
     "parquet on stdout": ("--format", "parquet"),
     "existing file": ("-o", "visits.csv"),
     "unknown per": ("--per", "unit"),
-    "score, which does not exist": ("--score", "pmi"),
+    "unknown score": ("--score", "magic"),
 }
 
 
@@ -612,7 +594,8 @@ def test_help_is_light() -> None:
 from ddpmi.cli import main
 main(sys.argv[1:])
 print("LOADED", *sorted(set({heavy}) & set(sys.modules)), file=sys.stderr)"""
-    for words in (["--help"], ["release", "--help"], ["ledger", "--help"], ["--version"]):
+    pages = (["--help"], ["release", "--help"], ["ledger", "--help"], ["rank", "--help"], ["compare", "--help"])
+    for words in (*pages, ["--version"]):
         ran = in_its_own_process(Path.cwd(), *words, python=("-c", program))
         assert (ran.code, ran.err.split()) == (0, ["LOADED"]), words
 

@@ -30,7 +30,7 @@ LAYERS = {
              ledger ledger_entries ledger_file ledger_schema""",
     "inside": "observations measurements curator",
     "outside": "rankings comparisons charts reports explorer",
-    "doors": "cascades cli cli_ledger cli_options cli_show cli_steps demo testing datasets __init__ __main__",
+    "doors": "cascades cli cli_columns cli_keys cli_ledger cli_options cli_rank cli_show cli_steps demo testing datasets __init__ __main__",
 }
 LAYER_OF = {module: line for line, modules in enumerate(LAYERS.values()) for module in modules.split()}
 NUMBER_OF_DOORS = len(LAYERS) - 1

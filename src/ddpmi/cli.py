@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from ddpmi import cli_ledger
+from ddpmi import cli_ledger, cli_rank
 from ddpmi import cli_show as show
 from ddpmi import cli_steps as steps
+from ddpmi.cli_columns import DATA_HELP, ColumnOptions
 from ddpmi.cli_options import (
     BoundOptions,
-    ColumnOptions,
+    KeyOptions,
+    PlanOptions,
     PrivacyOptions,
     ReadingOptions,
     ReleaseOptions,
@@ -30,11 +32,8 @@ from ddpmi.errors import DdpmiError, InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Data = Annotated[list[str], Parameter(metavar="DATA")]
+Data = Annotated[list[str], Parameter(metavar="DATA", help=DATA_HELP)]
 Folder = Annotated[Path, Parameter(name=["--output", "-o"], metavar="DIR")]
-Top = Annotated[int | None, Parameter(metavar="N")]
-
-_USUAL_TOP = 10
 
 
 def _version() -> str:
@@ -84,35 +83,49 @@ def demo(*, output: Folder = Path("demo")) -> None:
     help_epilogue=example(
         "ddpmi plan visits.parquet --unit user_id --feature site --label country \\",
         "    --epsilon 1 --delta 1e-7 --pairs 50",
+        "ddpmi plan visits.parquet --unit user_id --feature site \\",
+        '    --label-sql "year(visited)" --where "country = \'NZ\'" \\',
+        "    --public-labels years.txt --grid --epsilon 1 --delta 1e-7 --pairs 50",
     )
 )
 def plan(
-    data: Annotated[list[str] | None, Parameter(metavar="DATA")] = None,
+    data: Annotated[
+        list[str] | None,
+        Parameter(
+            metavar="DATA",
+            help=f"{DATA_HELP} At most the schema is read, to check the columns; of counts also their signs.",
+        ),
+    ] = None,
     /,
     *,
     columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
     privacy: PrivacyOptions,
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    keys: KeyOptions = KeyOptions(),  # noqa: B008
     format: Literal["text", "json"] = "text",  # noqa: A002 - the option's name
 ) -> None:
     """Print what a release would do and cost: shares, noise, thresholds and SQL. Free.
 
     Args:
-        data: Parquet or CSV files, folders or globs; at most their schema is read, to check the columns.
+        data: The rows.
         columns: Which column holds what.
         privacy: What is promised.
         bounds: How much one unit may change.
+        keys: What can appear.
         format: Text for people, or JSON.
     """
-    settled = privacy.plan(bounds, columns)
+    settled = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).plan()
     if data:
         columns.observe(data)
-    elif columns.unit or columns.feature or columns.label:
+    elif columns.need_data:
         raise InputError(
-            "Columns are named, but there is no DATA to check them in.",
-            hint="ddpmi plan DATA --unit NAME ..., or leave the columns out",
+            "Columns or rows are named, but there is no DATA to check them in.",
+            hint="ddpmi plan DATA --unit NAME ..., or leave them out",
         )
-    show.put(settled.explain() if format == "text" else json.dumps(show.plan_numbers(settled), indent=2) + "\n")
+    if format == "json":
+        show.put(json.dumps(show.plan_numbers(settled), indent=2) + "\n")
+    else:
+        show.put(show.plan_text(settled, columns.sql_of(settled)))
 
 
 @app.command(
@@ -120,9 +133,11 @@ def plan(
         "ddpmi release visits.parquet --unit user_id --feature site --label country \\",
         "    --epsilon 1 --delta 1e-7 --pairs 50 \\",
         "    --ledger visits.ledger -o visits.release",
+        "ddpmi release counts.csv --count devices --feature app --label segment \\",
+        "    --epsilon 1 --delta 1e-7 --ledger apps.ledger -o apps.release",
     )
 )
-def release(
+def release(  # noqa: PLR0913 - the options of a command
     data: Data,
     /,
     *,
@@ -130,19 +145,22 @@ def release(
     columns: ColumnOptions = ColumnOptions(),  # noqa: B008
     privacy: PrivacyOptions,
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008
 ) -> None:
     """Charge the ledger, read the data and write a differentially private release.
 
     Args:
-        data: Parquet or CSV files, folders or globs.
+        data: The rows.
         to: Who pays and where the release goes.
         columns: Which column holds what.
         privacy: What is promised.
         bounds: How much one unit may change.
+        keys: What can appear.
         reading: How the data is read.
     """
-    steps.make_release(data, to, columns, privacy, bounds, reading)
+    asked = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
+    steps.make_release(data, to, asked, reading)
 
 
 @app.command(
@@ -152,39 +170,40 @@ def release(
         "    --ledger visits.ledger -o visits.release",
     )
 )
-def run(  # noqa: PLR0913 - the options of a command
+def run(  # noqa: PLR0913
     data: Data,
     /,
     *,
     to: ReleaseOptions,
     report: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    top: Annotated[int, Parameter(metavar="N")] = _USUAL_TOP,
+    top: Annotated[int, Parameter(metavar="N")] = cli_rank.USUAL_TOP,
     columns: ColumnOptions = ColumnOptions(),  # noqa: B008
     privacy: PrivacyOptions,
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008
 ) -> None:
     """Release, rank and report in one go.
 
     Args:
-        data: Parquet or CSV files, folders or globs.
+        data: The rows.
         to: Who pays and where the release goes.
         report: Page to write; DIR.html if it is not named.
         top: Pairs shown for each label, at most 100.
         columns: Which column holds what.
         privacy: What is promised.
         bounds: How much one unit may change.
+        keys: What can appear.
         reading: How the data is read.
     """
     from ddpmi.rankings import rank as rank_release
-    from ddpmi.reports import MOST_ROWS
     from ddpmi.reports import report as write_report
 
-    if not 1 <= top <= MOST_ROWS:
-        raise InputError(f"--top must be from 1 to {MOST_ROWS}, got {top}.", hint="--top 10")
+    steps.check_top_of_page(top)
     page = to.output.with_name(f"{to.output.name}.html") if report is None else report
     steps.check_new_file(page)
-    ranking = rank_release(steps.make_release(data, to, columns, privacy, bounds, reading))
+    asked = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
+    ranking = rank_release(steps.make_release(data, to, asked, reading))
     write_report(ranking, page, top=top)
     show.say(f"Wrote the report {page}.")
     show.put(show.ranking_table(ranking, ranking.top(top)))
@@ -205,7 +224,7 @@ def exact(
     """Sum exactly, NOT PRIVATE: for public data and for evaluation.
 
     Args:
-        data: Parquet or CSV files, folders or globs.
+        data: The rows.
         output: Folder to write; it must not exist.
         columns: Which column holds what.
         bounds: How much one unit may change; nothing is bounded unless something is given here.
@@ -213,88 +232,17 @@ def exact(
     """
     from ddpmi.curator import exact as sum_exactly
 
-    settled = bounds.bounds() if bounds.given() else None
+    settled = bounds.bounds(columns) if bounds.given() else None
     obs = columns.observe(data, **reading.named())
     steps.check_new_folder(output)
     with show.Progress() as progress:
-        found = sum_exactly(obs, bounds=settled, to=output, progress=progress)
+        found = sum_exactly(obs, bounds=settled, space=columns.space, to=output, progress=progress)
     show.say("NOT PRIVATE: these are exact sums, and they may expose the people in the data.")
     show.say(f"Wrote {found.pairs.num_rows} pairs to {output}.")
     show.warn_if_empty(found, found.pairs.num_rows)
 
 
-@app.command(
-    help_epilogue=example("ddpmi rank visits.release --top 5", "ddpmi rank visits.release --format csv -o visits.csv")
-)
-def rank(  # noqa: PLR0913
-    folder: Annotated[Path, Parameter(metavar="DIR")],
-    /,
-    *,
-    top: Top = None,
-    per: Literal["label", "feature", "all"] | None = None,
-    direction: Literal["presence", "absence", "both"] = "both",
-    method: Literal["stable", "paper"] = "stable",
-    base: Annotated[float | None, Parameter(metavar="B")] = None,
-    format: Literal["table", "csv", "json", "parquet"] | None = None,  # noqa: A002
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
-) -> None:
-    """Rank the pairs of a release by mutual information. Free, and may be repeated.
-
-    Args:
-        folder: The release.
-        top: Pairs kept of each label, each feature, or all; 10 for tables, everything for the other formats.
-        per: What --top counts in and rows are grouped by; label, or all where everything is written.
-        direction: Keep only pairs that stand out by presence, or by absence.
-        method: How mutual information is computed; paper is CalcMI as printed.
-        base: Base of the logarithm, 2 for bits; nats if it is not given.
-        format: How to write; by the ending of FILE if it is not given, else a table.
-        output: File to write instead of printing; it must not exist.
-    """
-    from ddpmi.rankings import rank as rank_release
-
-    if top is not None and top < 1:
-        raise InputError(f"--top must be at least 1, got {top}.", hint="--top 10")
-    chosen = steps.format_of(format, output)
-    if output is not None:
-        steps.check_new_file(output)
-    found = steps.load_release(folder)
-    ranking = rank_release(found, method=method, base=base)
-    show.warn_if_empty(found, len(ranking))
-    if not ranking.private and (chosen != "table" or output is not None):
-        show.say(ranking.promise)
-    whole = top is None and chosen != "table"
-    count = max(1, len(ranking)) if whole else top or _USUAL_TOP
-    if whole and per is None and direction == "both":
-        shown = ranking  # as it is: sorting millions of pairs again would change nothing
-    else:
-        shown = ranking.top(count, per=per or ("all" if whole else "label"), direction=direction)
-    if chosen != "table":
-        show.write_ranking(shown, chosen, output)
-    elif output is None:
-        show.put(show.ranking_table(ranking, shown))
-    else:
-        show.write_text(output, show.ranking_table(ranking, shown))
-
-
-@app.command(help_epilogue=example("ddpmi receipt visits.release"))
-def receipt(
-    folder: Annotated[Path, Parameter(metavar="DIR")],
-    /,
-    *,
-    format: Literal["text", "json"] = "text",  # noqa: A002
-) -> None:
-    """Print what a release promises and how it was made.
-
-    Args:
-        folder: The release.
-        format: Text for people, or JSON.
-    """
-    from ddpmi.receipts import describe
-
-    found = steps.load_release(folder).receipt
-    show.put(json.dumps(found, indent=2) + "\n" if format == "json" else show.printed(describe(found)))
-
-
+cli_rank.add_to(app)
 app.command(cli_ledger.app)
 
 

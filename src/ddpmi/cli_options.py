@@ -16,15 +16,20 @@ from ddpmi.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ddpmi.observations import Observations
+    from ddpmi.cli_columns import ColumnOptions
     from ddpmi.plan import Plan
     from ddpmi.spec import Bounds
 
-COLUMNS = Group("Columns", sort_key=1)
 PRIVACY = Group("Privacy", sort_key=2)
 BOUNDS = Group("Bounds: how much one unit may change", sort_key=3)
-READING = Group("Reading", sort_key=4)
+KEYS = Group("Keys: what can appear", sort_key=4)
+READING = Group("Reading", sort_key=5)
 
+_LIST_HELP = (
+    "Labels known beforehand, never taken from these data: all of them appear, and rows of others vanish. The file has "
+    "one label per line in UTF-8; blanks count, and an empty line is refused. Also one column of CSV, with its head, "
+    "or of Parquet."
+)
 _SHARES = "pairs=0.7,features=0.23,labels=0.06,total=0.01"
 
 
@@ -35,27 +40,6 @@ def example(*lines: str) -> str:
     'Example:\n\n    ddpmi demo'
     """
     return "Example:\n\n" + "\n".join(f"    {line}" for line in lines)
-
-
-@Parameter(name="*", group=COLUMNS)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnOptions:
-    """Which column holds what."""
-
-    unit: Annotated[str | None, Parameter(name=["--unit", "--id"], metavar="NAME")] = None
-    """Column of the one whose privacy is protected; columns called unit or id are recognised."""
-    feature: Annotated[str | None, Parameter(metavar="NAME")] = None
-    """Column of what is ranked; a column called feature is recognised."""
-    label: Annotated[str | None, Parameter(name=["--label", "--partition"], metavar="NAME")] = None
-    """Column of the group; columns called label or partition are recognised."""
-    value: Annotated[str | None, Parameter(name=["--value", "--observation"], metavar="NAME")] = None
-    """Column with a number per row; without it each (unit, feature, label) counts 1."""
-
-    def observe(self, data: list[str], **more: Any) -> Observations:
-        """Name the data. Reads the schema and no row."""
-        from ddpmi.observations import observe
-
-        return observe(data, unit=self.unit, feature=self.feature, label=self.label, value=self.value, **more)
 
 
 @Parameter(name="*", group=READING)
@@ -85,7 +69,7 @@ class BoundOptions:
     pairs: Annotated[int | None, Parameter(metavar="K")] = None
     """A unit with up to K (feature, label) pairs counts in full. Choose it by what is publicly known."""
     clip: Annotated[str | None, Parameter(metavar="C")] = None
-    """Largest value that one pair may count; needed with --value."""
+    """Largest value that one pair may count; needed with --value, unless --space is units."""
     step: Annotated[str | None, Parameter(metavar="S")] = None
     """Grid on which values are counted; --clip is a multiple of it. The default is 1."""
     labels: Annotated[int | None, Parameter(metavar="M")] = None
@@ -104,17 +88,76 @@ class BoundOptions:
         names = ("pairs", "clip", "step", "labels", "cap", "strategy")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def bounds(self, *, one_row_per_unit: bool = False) -> Bounds:
+    def bounds(self, columns: ColumnOptions, *, one_row_per_unit: bool = False) -> Bounds:
         """Check the bounds; --pairs may be left out where a unit has one row."""
         from ddpmi.spec import Bounds
 
-        given = ({"pairs": 1} if one_row_per_unit else {}) | self.given()
+        columns.roles()
+        self._check_counted(columns)
+        self._check_clip(columns)
+        given = ({"pairs": 1} if one_row_per_unit or columns.count is not None else {}) | self.given()
         if "pairs" not in given:
             raise InputError(
                 "--pairs is missing: how many (feature, label) pairs of one unit count in full.",
                 hint="choose it by what is publicly known, not by looking at the data: --pairs 50",
             )
         return Bounds(**given)
+
+    def _check_counted(self, columns: ColumnOptions) -> None:
+        for name in ("pairs", "labels") if columns.count is not None else ():
+            if getattr(self, name) not in (None, 1):
+                raise InputError(
+                    f"--count means that each unit was counted once, in one row, got --{name} {getattr(self, name)}.",
+                    hint=f"leave --{name} out",
+                )
+
+    def _check_clip(self, columns: ColumnOptions) -> None:
+        if columns.space == "units":
+            if self.clip is not None:
+                raise InputError("--space units ignores values, but --clip was given.", hint="leave --clip out")
+        elif columns.valued and self.clip is None:
+            named = "The value" if columns.value is None else f"The value column {columns.value!r}"
+            raise InputError(
+                f"{named} needs a clip: the most that one pair may count.",
+                hint="choose it by what is publicly known: --clip 100",
+            )
+        elif self.clip is not None and not columns.valued:
+            raise InputError(
+                "--clip was given, but no value column is named.", hint="--value NAME, or leave --clip out"
+            )
+
+
+@Parameter(name="*", group=KEYS)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOptions:
+    """Which keys are known beforehand and which pairs are released."""
+
+    public_labels: Annotated[Path | None, Parameter(metavar="FILE", help=_LIST_HELP)] = None
+    """Labels known beforehand, never taken from these data."""
+    public_features: Annotated[Path | None, Parameter(metavar="FILE")] = None
+    """Features known beforehand, likewise. With both lists every pair is released and nothing is thresholded."""
+    labels_only: Annotated[tuple[str, ...], Parameter(metavar="NAME", show_default=False)] = ()
+    """Rank this label alone, against everybody else, who still count in the totals; may be repeated."""
+    grid: Annotated[bool, Parameter(show_default=False)] = False
+    """Select features by their totals, then release each of them with every public label, zeros too."""
+    marginals: Literal["measured", "other"] = "measured"
+    """Measure the totals, or measure what was dropped and add it to the released pairs."""
+
+    def named(self) -> dict[str, Any]:
+        """Return the keywords of `Plan`; reads the lists.
+
+        >>> KeyOptions(labels_only=("a",)).named()["labels_only"]
+        ('a',)
+        """
+        from ddpmi.cli_keys import read_keys
+
+        if "" in self.labels_only:
+            raise InputError("--labels-only is empty.", hint="--labels-only NAME, or leave it out")
+        lists = {"--public-labels": self.public_labels, "--public-features": self.public_features}
+        labels, features = (None if file is None else read_keys(file, option) for option, file in lists.items())
+        only = self.labels_only or None
+        named = {"public_labels": labels, "public_features": features, "labels_only": only}
+        return named | {"grid": self.grid, "marginals": self.marginals}
 
 
 @Parameter(name="*", group=PRIVACY)
@@ -136,24 +179,45 @@ class PrivacyOptions:
     ] = False
     """You declare distinct rows per (unit, feature, label), or =units: one row per unit. Void if false."""
 
-    def plan(self, bounds: BoundOptions, columns: ColumnOptions) -> Plan:
-        """Settle the release before any row is read."""
+    def declared(self, columns: ColumnOptions) -> bool | Literal["units"]:
+        """Return what is declared about duplicates; counts declare it themselves."""
+        if columns.unit_sql is not None and self.distinct:
+            raise InputError(
+                "The unit comes from an expression, which may merge units that were declared distinct.",
+                hint="leave --distinct out",
+            )
+        if columns.count is None:
+            return self.distinct
+        if self.distinct is True:
+            raise InputError("--count implies --distinct=units, but --distinct was given.", hint="leave --distinct out")
+        return "units"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """Everything that decides a release before any row is read."""
+
+    columns: ColumnOptions
+    privacy: PrivacyOptions
+    bounds: BoundOptions
+    keys: KeyOptions
+
+    def plan(self) -> Plan:
+        """Settle the release."""
         from ddpmi.budget import Budget
         from ddpmi.plan import DEFAULT_SHARES, Plan
 
-        if columns.value is not None and bounds.clip is None:
-            raise InputError(
-                f"The value column {columns.value!r} needs a clip: the most that one pair may count.",
-                hint="choose it by what is publicly known: --clip 100",
-            )
-        if columns.value is None and bounds.clip is not None:
-            raise InputError(
-                "--clip was given, but no value column is named.", hint="--value NAME, or leave --clip out"
-            )
-        shares = DEFAULT_SHARES if self.shares is None else shares_of(self.shares)
-        settled = bounds.bounds(one_row_per_unit=self.distinct == "units")
-        budget = Budget(self.epsilon, self.delta)
-        return Plan(budget=budget, bounds=settled, mechanism=self.mechanism, shares=shares, distinct=self.distinct)
+        privacy = self.privacy
+        distinct = privacy.declared(self.columns)
+        return Plan(
+            bounds=self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units"),
+            budget=Budget(privacy.epsilon, privacy.delta),
+            mechanism=privacy.mechanism,
+            shares=DEFAULT_SHARES if privacy.shares is None else shares_of(privacy.shares),
+            distinct=distinct,
+            space=self.columns.space,
+            **self.keys.named(),
+        )
 
 
 @Parameter(name="*")

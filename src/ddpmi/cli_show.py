@@ -11,12 +11,13 @@ import re
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
-from ddpmi.show import cells_of, printable
+from ddpmi.show import NOT_PRIVATE, cells_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ddpmi.plan import Plan
     from ddpmi.rankings import Ranking
     from ddpmi.releases import Release
+    from ddpmi.statements import Step
 
 FAILED, WRONG_USAGE, REFUSED, INTERRUPTED = 1, 2, 3, 130
 
@@ -35,19 +37,27 @@ _PIPE_WIDTH = 120
 _WIDE = 110  # narrower terminals show fewer columns, so that names stay whole
 _PATIENCE = 1.0  # seconds before a bar appears: short runs stay quiet
 _COLUMNS = ("rank", "label", "feature", "direction", "mi", "interval", "share_in", "share_out", "lift")
+_SCORED = (*_COLUMNS[:4], "score", *_COLUMNS[4:])
 _ONLY_WIDE = ("interval", "share_out")
 _WORDS = ("direction", "state", "mechanism", "time")
+
+COMPARED_EXACT = f"{NOT_PRIVATE}: at least one side was computed from exact sums."
 
 _SETTINGS = ("memory_limit", "threads", "temp_directory")
 _OPTIONS = (
     *("unit", "feature", "label", "value", "dataset", "pairs", "clip", "step", "labels", "cap", "strategy"),
-    *("epsilon", "delta", "mechanism", "distinct", "release_id", "top", "base", "method"),
+    *("epsilon", "delta", "mechanism", "distinct", "release_id", "top", "base", "method", "score", "by"),
+    *("where", "count", "space", "grid", "marginals", "public_labels", "public_features", "labels_only"),
 )
-_CALL = re.compile(r"\b(?:Budget|Bounds|observe)\(([^()]*)\)")
+_FILES = ("public_labels", "public_features")
+_CALL = re.compile(r"\b(?:Budget|Bounds|observe|observe_counts)\(([^()]*)\)")
+_EXPRESSION = re.compile(r"""\b(unit|feature|label|value)=sql\(('[^']*'|"[^"]*")\)""")
+_OUT = re.compile(r"\bleave (grid|marginals|clip|cap|distinct) out\b")
 _KEYWORD = re.compile(
     # Not inside what is an option's value already.
     rf"(?<![-,\w])(?<!--shares )(?<!--conf )"
-    rf"(?:(shares|conf)=\{{([^{{}}]*)\}}|({'|'.join((*_OPTIONS, *_SETTINGS))})=('[^']*'|[^\s,;)]*))"
+    rf"(?:(shares|conf)=\{{([^{{}}]*)\}}"
+    rf"|({'|'.join((*_OPTIONS, *_SETTINGS))})=('[^']*'|\"[^\"]*\"|\[[^\]]*\]|[^\s,;)]*))"
 )
 
 
@@ -75,6 +85,8 @@ def in_options(hint: str) -> str:
     '--epsilon 1 --delta 1e-7'
     >>> in_options("give it more with conf={'memory_limit': '8GB'}, or set mechanism='laplace'")
     'give it more with --conf memory_limit=8GB, or set --mechanism laplace'
+    >>> in_options("public_labels=['a', 'b']")
+    '--public-labels FILE'
     """
 
     def unwrapped(call: re.Match[str]) -> str:
@@ -83,12 +95,15 @@ def in_options(hint: str) -> str:
     def option(match: re.Match[str]) -> str:
         if match[1] is not None:
             return f"--{match[1]} {match[2].replace(': ', '=').replace(', ', ',').replace(chr(39), '')}"
-        value = match[4].strip("'")
+        value = match[4] if " " in match[4] else match[4].strip("'\"")
         if match[3] in _SETTINGS:
             return f"--conf {match[3]}={value}"
+        if match[3] in _FILES:
+            value = "FILE"
         return f"--{match[3].replace('_', '-')} {value}".rstrip()
 
-    return _KEYWORD.sub(option, _CALL.sub(unwrapped, hint)).replace("release_id", "--release-id")
+    told = _EXPRESSION.sub(r"--\1-sql \2", _CALL.sub(unwrapped, hint))
+    return _OUT.sub(r"leave --\1 out", _KEYWORD.sub(option, told)).replace("release_id", "--release-id")
 
 
 def say_error(message: str, hint: str | None = None, notes: Iterable[str] = ()) -> None:
@@ -147,7 +162,8 @@ def _width() -> int:
 def ranking_table(ranking: Ranking, shown: Ranking) -> str:
     """Write the rows of a ranking that were asked for under what the whole of it promises."""
     cells = [cells_of(row) for row in shown.table.to_pylist()]
-    columns = [name for name in _COLUMNS if name not in _ONLY_WIDE or _width() >= _WIDE]
+    listed = _COLUMNS if ranking.scored_by is None else _SCORED
+    columns = [name for name in listed if name not in _ONLY_WIDE or _width() >= _WIDE]
     heads = [f"mi ({ranking.unit_of_mi})" if name == "mi" else name.replace("_", " ") for name in columns]
     rows = ([row[name] for name in columns] for row in cells)
     table = rich_table(heads, rows, names=("label", "feature")) if cells else ""
@@ -209,6 +225,14 @@ def status_table(status: Status) -> str:
     return f"{budget}\n{rich_table(heads, rows, names=('release id',))}"
 
 
+def plan_text(plan: Plan, steps: list[Step]) -> str:
+    """Explain a plan with the SQL that will run: counts and expressions take other steps than plain columns."""
+    from ddpmi.statements import render
+
+    usual, actual = (textwrap.indent(text, "  ") for text in (plan.sql(), render(steps)))
+    return plan.explain().replace(usual, actual)
+
+
 def plan_numbers(plan: Plan) -> dict[str, Any]:
     """Return a plan with everything that follows from it, as plain values."""
     from ddpmi.noise import DiscreteLaplace
@@ -222,7 +246,7 @@ def plan_numbers(plan: Plan) -> dict[str, Any]:
             "scale": float(mechanism.scale)
             if isinstance(mechanism, DiscreteLaplace)
             else math.sqrt(mechanism.variance),
-            "sd_user": mechanism.sd * float(plan.step),
+            "sd_user": mechanism.sd * float(plan.step_of(name)),
             "threshold": noise.threshold,
         }
     cost = plan.cost
@@ -231,7 +255,7 @@ def plan_numbers(plan: Plan) -> dict[str, Any]:
         "plan_digest": plan.digest,
         "tables": tables,
         "threshold_in_units": plan.calibration.threshold_in_units,
-        "grid": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
+        "resolution": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
         "cost": {
             "epsilon": None if cost.epsilon is None else float(cost.epsilon),
             "rho": float(cost.rho),
@@ -249,7 +273,8 @@ def warn_if_empty(release: Release, pairs: int) -> None:
         say("Warning: the data has no pair: no row has a unit, a feature and a label.")
         return
     units = math.ceil(plan.calibration.threshold_in_units)
-    say(f"Warning: nothing was released, because no pair reached the threshold of about {units} units.")
+    what = "feature" if plan.calibration.thresholded == "features" else "pair"
+    say(f"Warning: nothing was released, because no {what} reached the threshold of about {units} units.")
     say("Hint: raise --epsilon or --delta, lower --pairs, or merge labels; plans are free: ddpmi plan --help")
 
 

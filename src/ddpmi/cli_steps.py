@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ddpmi.cli_options import BoundOptions, ColumnOptions, PrivacyOptions, ReadingOptions, ReleaseOptions
+    from ddpmi.cli_options import PlanOptions, ReadingOptions, ReleaseOptions
     from ddpmi.ledger import Ledger
     from ddpmi.releases import Release
 
@@ -23,14 +23,12 @@ _FORMATS = ("csv", "json", "parquet")
 def make_release(
     data: list[str],
     to: ReleaseOptions,
-    columns: ColumnOptions,
-    privacy: PrivacyOptions,
-    bounds: BoundOptions,
+    asked: PlanOptions,
     reading: ReadingOptions,
 ) -> Release:
     """Check everything that can be checked for free, then pay, read and write."""
-    plan = privacy.plan(bounds, columns)
-    obs = columns.observe(data, **reading.named())
+    plan = asked.plan()
+    obs = asked.columns.observe(data, **reading.named())
     ledger = open_ledger(to.ledger)
     known = to.release_id is not None and ledger.find(to.release_id) is not None
     if not known:
@@ -123,6 +121,17 @@ def check_new_file(file: Path) -> None:
         raise InputError(f"The folder {file.parent} does not exist.", hint=f"mkdir -p '{file.parent}'")
     if not os.access(file.parent, os.W_OK):
         raise InputError(f"The folder {file.parent} cannot be written to.", hint="choose another place")
+
+
+def check_top_of_page(top: int) -> None:
+    """Refuse more rows than a page can show, before anything is paid.
+
+    >>> check_top_of_page(10)
+    """
+    from ddpmi.reports import MOST_ROWS
+
+    if not 1 <= top <= MOST_ROWS:
+        raise InputError(f"--top must be from 1 to {MOST_ROWS}, got {top}.", hint="--top 10")
 
 
 def format_of(given: str | None, output: Path | None) -> str:

@@ -251,6 +251,8 @@ def _check_fit(obs: Observations, plan: Plan) -> None:
 
 
 def _check_value(obs: Observations, bounds: Bounds, *, units: bool) -> None:
+    if units and bounds.clip is not None:
+        raise InputError("space='units' ignores values, but clip was given.", hint="leave clip out")
     valued = obs.columns.value is not None and not obs.counted
     if valued and bounds.clip is None and not units:
         raise InputError(

@@ -1,0 +1,194 @@
+"""The commands that read releases: free, repeatable, and unable to reach rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from ddpmi import cli_show as show
+from ddpmi import cli_steps as steps
+from ddpmi.cli_options import example
+from ddpmi.errors import InputError
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+    from ddpmi.rankings import Ranking
+
+USUAL_TOP = 10
+Folder = Annotated[Path, Parameter(name="DIR")]
+# Written again here because the library's list comes with its arrays, and help must load none; a test compares them.
+Score = Literal[
+    "mi", "nmi", "pmi", "npmi", "lift", "chi2", "g2", "phi", "yule_q", "log_odds", "jlh", "gnd", "log_ratio"
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankOptions:
+    """Which order, and which part of it."""
+
+    top: Annotated[int | None, Parameter(metavar="N")] = None
+    """Pairs kept of each label, each feature, or all; 10 for tables, everything for the other formats."""
+    per: Literal["label", "feature", "all"] | None = None
+    """What --top counts in and rows are grouped by; label, or all where everything is written."""
+    direction: Literal["presence", "absence", "both"] = "both"
+    """Keep only pairs that stand out by presence, or by absence."""
+    score: Score | None = None
+    """Order by another score, in a column of its own; by mutual information if it is not given."""
+    method: Literal["stable", "paper"] = "stable"
+    """How mutual information is computed; paper is CalcMI as printed."""
+    base: Annotated[float | None, Parameter(metavar="B")] = None
+    """Base of the logarithm of mutual information, 2 for bits; nats if it is not given."""
+
+    def part(self, ranking: Ranking, *, table: bool) -> Ranking:
+        """Return the rows that were asked for."""
+        whole = self.top is None and not table
+        if whole and self.per is None and self.direction == "both":
+            return ranking  # as it is: sorting millions of pairs again would change nothing
+        count = max(1, len(ranking)) if whole else self.top or USUAL_TOP
+        return ranking.top(count, per=self.per or ("all" if whole else "label"), direction=self.direction)
+
+
+def rank(
+    folder: Folder,
+    /,
+    *,
+    order: RankOptions = RankOptions(),  # noqa: B008 - a frozen value
+    format: Literal["table", "csv", "json", "parquet"] | None = None,  # noqa: A002 - the option's name
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
+) -> None:
+    """Rank the pairs of a release by mutual information or another score. Free, and may be repeated.
+
+    Args:
+        folder: The release.
+        order: Which order, and which part of it.
+        format: How to write; by the ending of FILE if it is not given, else a table.
+        output: File to write instead of printing; it must not exist.
+    """
+    from ddpmi.rankings import rank as rank_release
+
+    if order.top is not None and order.top < 1:
+        raise InputError(f"--top must be at least 1, got {order.top}.", hint="--top 10")
+    chosen = steps.format_of(format, output)
+    if output is not None:
+        steps.check_new_file(output)
+    found = steps.load_release(folder)
+    ranking = rank_release(found, score=order.score, method=order.method, base=order.base)
+    show.warn_if_empty(found, len(ranking))
+    if not ranking.private and (chosen != "table" or output is not None):
+        show.say(ranking.promise)
+    shown = order.part(ranking, table=chosen == "table")
+    if chosen != "table":
+        show.write_ranking(shown, chosen, output)
+    elif output is None:
+        show.put(show.ranking_table(ranking, shown))
+    else:
+        show.write_text(output, show.ranking_table(ranking, shown))
+
+
+def compare(
+    a: Annotated[Path, Parameter(name="A")],
+    b: Annotated[Path, Parameter(name="B")],
+    /,
+    *,
+    top: Annotated[int, Parameter(metavar="N")] = 10_000,
+    by: Literal["reference", "private"] = "reference",
+    format: Literal["table", "json"] = "table",  # noqa: A002
+) -> None:
+    """Compare the rankings of two releases: rank errors, overlaps and directions. Free.
+
+    Args:
+        a: The release that is the reference, as a rule exact or of a larger budget.
+        b: The other release, as a rule the private one.
+        top: Rank errors are taken over that many best pairs.
+        by: Whose best pairs: those of A, the reference, or those of B, the private one.
+        format: Text for people, or JSON.
+    """
+    from ddpmi.comparisons import compare as compare_releases
+
+    if top < 1:
+        raise InputError(f"--top must be at least 1, got {top}.", hint="--top 10000")
+    releases = [steps.load_release(folder) for folder in (a, b)]
+    for release in releases:
+        show.warn_if_empty(release, release.pairs.num_rows)
+    found = compare_releases(*releases, top=top, by=by)
+    if format == "json" and not found.private:
+        show.say(show.COMPARED_EXACT)
+    show.put(json.dumps(found.to_dict(), indent=2) + "\n" if format == "json" else show.printed(found.to_text() + "\n"))
+
+
+def report(
+    folder: Folder,
+    /,
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"], metavar="FILE")],
+    top: Annotated[int, Parameter(metavar="N")] = USUAL_TOP,
+    title: Annotated[str | None, Parameter(metavar="TEXT")] = None,
+) -> None:
+    """Write the ranking of a release as one HTML page that needs no network. Free.
+
+    Args:
+        folder: The release.
+        output: Page to write; it must not exist.
+        top: Features shown for each label, at most 100.
+        title: Heading of the page; it names the dataset if it is not given.
+    """
+    from ddpmi.rankings import rank as rank_release
+    from ddpmi.reports import report as write_report
+
+    steps.check_top_of_page(top)
+    steps.check_new_file(output)
+    found = steps.load_release(folder)
+    ranking = rank_release(found)
+    show.warn_if_empty(found, len(ranking))
+    if not ranking.private:
+        show.say(ranking.promise)
+    write_report(ranking, output, top=top, title=title)
+    show.say(f"Wrote the report {output}.")
+
+
+def receipt(
+    folder: Folder,
+    /,
+    *,
+    format: Literal["text", "json"] = "text",  # noqa: A002
+) -> None:
+    """Print what a release promises and how it was made.
+
+    Args:
+        folder: The release.
+        format: Text for people, or JSON.
+    """
+    from ddpmi.receipts import describe
+
+    found = steps.load_release(folder).receipt
+    show.put(json.dumps(found, indent=2) + "\n" if format == "json" else show.printed(describe(found)))
+
+
+def add_to(app: App) -> None:
+    """Make these commands known to the program."""
+    app.command(
+        rank,
+        help_epilogue=example(
+            "ddpmi rank visits.release --top 5",
+            "ddpmi rank visits.release --score log_odds --direction presence",
+            "ddpmi rank visits.release --format csv -o visits.csv",
+        ),
+    )
+    app.command(
+        compare,
+        help_epilogue=example(
+            "ddpmi compare abstracts.exact abstracts.release --top 1000",
+            "ddpmi compare larger-budget.release smaller-budget.release --format json",
+        ),
+    )
+    app.command(
+        report,
+        help_epilogue=example('ddpmi report visits.release -o visits.html --top 20 --title "Sites by country"'),
+    )
+    app.command(receipt, help_epilogue=example("ddpmi receipt visits.release"))
