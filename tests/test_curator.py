@@ -179,6 +179,23 @@ def test_several_plans_share_one_pass(ledger: Ledger, tmp_path: Path, monkeypatc
     assert len({release.total for release in found}) > 1
 
 
+def test_a_failure_between_releases_keeps_those_that_are_out(ledger: Ledger, tmp_path: Path, monkeypatch) -> None:
+    """The published one stays released, the others are abandoned, and all are charged."""
+    drawn = curator.measure
+
+    def fail_second(engine, reading):
+        if any(tmp_path.glob("r*")):
+            raise EngineError("it failed")
+        return drawn(engine, reading)
+
+    monkeypatch.setattr(curator, "measure", fail_second)
+    plans = [Plan(budget=Budget(e, 1e-4), bounds=Bounds(pairs=3), mechanism="gaussian") for e in (0.5, 1, 2)]
+    with pytest.raises(EngineError):
+        ddpmi.release_many(ddpmi.observe(data()), plans, ledger=ledger, to=[tmp_path / f"r{n}" for n in range(3)])
+    assert states(ledger) == ["released", "abandoned", "abandoned"]
+    assert Release.load(tmp_path / "r0").pairs.num_rows > 0
+
+
 def test_several_plans_are_charged_all_or_none(tmp_path: Path) -> None:
     """When the sum does not fit, nothing is spent."""
     ledger = Ledger(tmp_path / "small.ledger", limit=Budget(1, 2e-4))

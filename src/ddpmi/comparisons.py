@@ -78,7 +78,8 @@ class Comparison:
             f"Pairs: {a} in the reference, {b} in the other, {common} in both",
             f"Best {self.top} pairs of {whose}: {_percent(self.kept)} kept, {turned}",
             "Rank difference, percentiles " + ", ".join(f"{p}: {_plain(e)}" for p, e in self.percentiles.items()),
-            "Overlap, first " + ", ".join(f"{depth}: {_percent(part)}" for depth, part in self.overlap.items()),
+            "Overlap, first "
+            + (", ".join(f"{depth}: {_percent(part)}" for depth, part in self.overlap.items()) or "10: too few pairs"),
             f"Overlap of each label's best {LABEL_TOP}, mean: {_percent(self.label_overlap_20)}",
             f"Rank-biased overlap (extrapolated, p = {stability.RBO_P:g}): {self.rbo:.4g}",
         ]

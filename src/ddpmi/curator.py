@@ -17,7 +17,7 @@ from ddpmi.releases import Release, check_target
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ddpmi.ledger import Ledger
     from ddpmi.ledger_entries import Entry
@@ -163,20 +163,20 @@ def _charged(
             check_target(target)
     charges = [_charge(obs, plan, release_id) for plan, release_id in zip(plans, ids, strict=True)]
     entries = ledger.charge_many(charges)
+    found: list[Release] = []
     try:
         status = ledger.status(obs.dataset)
-        found = _drawn(
-            obs, plans, entries, targets, progress, {"spent": status.spent.to_dict(), "left": status.left.to_dict()}
-        )
+        standing = {"spent": status.spent.to_dict(), "left": status.left.to_dict()}
+        for one in _drawn(obs, plans, entries, targets, progress, standing):
+            ledger.mark(one.release_id, "released")
+            found.append(one)
     except BaseException as error:
-        for release_id in ids:
+        for release_id in ids[len(found) :]:
             ledger.mark(release_id, "abandoned")
         error.add_note(
             f"The ledger was charged before the data was read, and the charge stays (release id {', '.join(ids)})."
         )
         raise
-    for release_id in ids:
-        ledger.mark(release_id, "released")
     return found
 
 
@@ -187,8 +187,8 @@ def _drawn(
     targets: Sequence[Path | None],
     progress: Progress | None,
     standing: Mapping[str, Any],
-) -> list[Release]:
-    releases = []
+) -> Iterator[Release]:
+    """Sum once, then draw and publish one release after the other."""
     with summed_by(obs, plans[0], salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
         origin = origin_of(obs, engine)
         for plan, entry, target in zip(plans, entries, targets, strict=True):
@@ -197,8 +197,7 @@ def _drawn(
             tables = measure(engine, Reading.of(plan))
             paid = {"entry": entry.id, **standing}
             receipt = private_receipt(plan, origin, release_id=entry.release_id, ledger=paid)
-            releases.append(_published(Release(receipt=receipt, tables=tables), target))
-    return releases
+            yield _published(Release(receipt=receipt, tables=tables), target)
 
 
 def _published(found: Release, target: Path | None) -> Release:
