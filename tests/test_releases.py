@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from ddpmi import Release, ReleaseError, exact, observe
-from ddpmi.releases import check_target
+from ddpmi.releases import check_target, expunge
 
 ROWS = pa.table({"unit": ["u", "v"], "feature": ["f", "g"], "label": ["x", "y"]})
 
@@ -100,3 +100,17 @@ def test_the_receipt_is_readable_json(folder: Path) -> None:
     text = (folder / "receipt.json").read_text()
     assert text.endswith("}\n")
     assert json.loads(text)["notice"] == "NOT PRIVATE"
+
+
+def test_expunging_removes_the_release_and_nothing_else(folder: Path) -> None:
+    """The folder is gone; a folder with other files, or one that is no release, is left alone."""
+    other = folder.parent / "other"
+    other.mkdir()
+    with pytest.raises(ReleaseError, match="not a release"):
+        expunge(other)
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(ReleaseError, match="more than a release"):
+        expunge(folder)
+    (folder / "notes.txt").unlink()
+    expunge(folder)
+    assert [path.name for path in folder.parent.iterdir()] == ["other"]

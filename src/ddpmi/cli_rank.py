@@ -170,8 +170,22 @@ def receipt(
     show.put(json.dumps(found, indent=2) + "\n" if format == "json" else show.printed(describe(found)))
 
 
+def expunge(folder: Folder, /) -> None:
+    """Remove a release. What it cost stays spent, and its entry stays in the ledger.
+
+    Args:
+        folder: The release.
+    """
+    from ddpmi.releases import expunge as remove
+
+    release_id = steps.load_release(folder).release_id
+    remove(folder)
+    show.say(f"Removed the release {release_id} in {folder}. Its charge stays in the ledger.")
+
+
 def add_to(app: App) -> None:
     """Make these commands known to the program."""
+    app.command(expunge, help_epilogue=example("ddpmi expunge visits.release"))
     app.command(
         rank,
         help_epilogue=example(

@@ -133,6 +133,27 @@ class Release:
         return cls(receipt=receipt, tables=open_folder(folder))
 
 
+def expunge(path: str | os.PathLike[str]) -> None:
+    """Remove a release folder; its charge stays in the ledger.
+
+    Raises:
+        ReleaseError: The folder is not a release, holds more than one, or cannot be removed.
+    """
+    folder = Path(path)
+    Release.load(folder)
+    more = {entry.name for entry in folder.iterdir()} - {*KEYS, "receipt.json"}
+    if folder.is_symlink() or more:
+        raise ReleaseError(
+            f"{folder} holds more than a release, so it is left alone.", hint="move the other files away first"
+        )
+    try:
+        # Without its receipt the folder is no release, whatever happens next.
+        (folder / "receipt.json").unlink()
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise ReleaseError(f"{folder} could not be removed ({error.strerror}).", hint="check permissions") from error
+
+
 def check_target(target: Path) -> None:
     """Refuse a folder that exists or cannot be made, before anything is spent."""
     if target.exists() or target.is_symlink():
