@@ -123,6 +123,29 @@ def test_a_full_unit_reaches_the_bound() -> None:
     assert pairs.l2_squared >= pairs.allowed_l2_squared
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+def test_a_value_above_the_clip_counts_as_the_clip(distinct) -> None:
+    """Infinite and huge values count what the clip counts, negative ones and NaN count nothing."""
+    values = [1e9, float("inf"), 10.0, -1.0, float("nan"), 0.0]
+    rows = [(f"u{n}", f"f{n}", "l", value) for n, value in enumerate(values)]
+    plan = Plan(
+        budget=Budget(1, 1e-6), bounds=Bounds(pairs=2, clip=10, step="0.5"), mechanism="laplace", distinct=distinct
+    )
+    assert sums(rows, plan, valued=True) == {(f"f{n}", "l"): 20 * 256 for n in range(3)}
+
+
+@pytest.mark.parametrize("strategy", ["scale", "sample"])
+def test_caps_keep_exactly_what_they_say(strategy: str) -> None:
+    """Of a unit with 500 pairs under 5 labels exactly `labels` labels and `cap` pairs remain, those of the reference."""
+    rows = [("u", f"f{n}", f"l{n % 5}") for n in range(500)]
+    cap = 6 if strategy == "sample" else 40
+    bounds = Bounds(pairs=6, labels=2, strategy=strategy, cap=cap)
+    plan = Plan(budget=Budget(1, 1e-6), bounds=bounds, mechanism="laplace")
+    kept = sums(rows, plan, valued=False)
+    assert kept == joint(rows, plan.calibration.bounding, _salt(0))
+    assert (len(kept), len({label for _, label in kept})) == (cap, 2)
+
+
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_the_equal_weight_formula_is_never_below_the_sql(norm: str) -> None:
     """The threshold uses weights at least as large as those the SQL gives."""
