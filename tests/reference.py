@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from fractions import Fraction
 
     from ddpmi.contributions import Bounding
 
@@ -16,6 +17,34 @@ if TYPE_CHECKING:
 def keyed_hash(salt: str, purpose: str, *fields: str) -> str:
     text = f"{salt}:{purpose}" + "".join(f":{len(field)}:{field}" for field in fields)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def takes_part(salt: str, unit: str, rate: Fraction) -> bool:
+    """Whether a unit's coin falls right: the first 64 bits of its hash as a number."""
+    return int(keyed_hash(salt, "coin", unit)[:16], 16) < math.floor(rate * 2**64)
+
+
+def selection(
+    rows: Iterable[tuple[Any, ...]], bounding: Bounding, salt: str, *, known: Iterable[str] = ()
+) -> dict[str, int]:
+    """Sum the weights of each unit's features that are not known, the `cap` of smallest hash where it has more."""
+    features: dict[str, set[str]] = defaultdict(set)
+    for unit, feature, label, *_ in rows:
+        if None not in (unit, feature, label) and feature not in known and _samples(bounding, salt, unit):
+            features[unit].add(feature)
+    sums: Counter[str] = Counter()
+    for unit, found in features.items():
+        kept = sorted(found, key=lambda feature: keyed_hash(salt, "feature", unit, feature))[: bounding.most_pairs]
+        w = 0
+        while len(kept) * (w + 1) ** 2 <= 2**32:
+            w = w + 4096 if len(kept) * (w + 4096) ** 2 <= 2**32 else w + 1
+        for feature in kept:
+            sums[feature] += w
+    return dict(sums)
+
+
+def _samples(bounding: Bounding, salt: str, unit: str) -> bool:
+    return bounding.sample_rate is None or takes_part(salt, unit, bounding.sample_rate)
 
 
 def level(value: float | None, bounding: Bounding) -> int:
@@ -45,7 +74,7 @@ def joint(rows: Iterable[tuple[Any, ...]], bounding: Bounding, salt: str) -> dic
     """Sum the bounded contributions of rows (unit, feature, label[, value])."""
     units: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for unit, feature, label, *value in rows:
-        if None not in (unit, feature, label):
+        if None not in (unit, feature, label) and _samples(bounding, salt, unit):
             units[unit][feature, label] += level(value[0], bounding) if bounding.valued else 1
     sums: Counter[tuple[str, str]] = Counter()
     for unit, counts in units.items():

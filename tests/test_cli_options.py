@@ -536,3 +536,22 @@ def test_expunge_removes_the_folder_and_keeps_the_charge(place: Place) -> None:
     assert place.charges() == ["released"]
     assert place.release("--release-id", "monday").code != 0
     assert place.run("expunge", "visits.release").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "keywords"),
+    [(("--sample-rate", "0.5"), {"sample_rate": "0.5"}), (("--selection", "sips"), {"selection": "sips"})],
+)
+def test_sampling_and_selection_are_those_of_the_library(place: Place, words: tuple[str, ...], keywords: dict) -> None:
+    """The flags make the plan that Python makes, and a release with them runs."""
+    assert place.release(*words).code == 0
+    receipt = json.loads((place.folder / "visits.release" / "receipt.json").read_text())
+    expected = ddpmi.Plan(budget=ddpmi.Budget("1", "1e-6"), bounds=ddpmi.Bounds(pairs=2), **keywords)
+    assert receipt["plan"] == expected.to_dict()
+
+
+@pytest.mark.parametrize("words", [("--sample-rate", "0"), ("--sample-rate", "1.5"), ("--selection", "x")])
+def test_wrong_sampling_and_selection_are_refused(place: Place, words: tuple[str, ...]) -> None:
+    """Exit 2, and nothing is charged."""
+    assert place.release(*words).code == 2
+    assert place.charges() == []

@@ -273,7 +273,7 @@ def test_the_receipt_has_every_field_and_no_secret(ledger: Ledger, tmp_path: Pat
     """Section by section as documented; no path, salt, row or exact count."""
     found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
     fields = "format release_id dataset created private notice guarantee plan plan_digest tables grid relies_on engine versions ledger "
-    fields += "space marginals"
+    fields += "space marginals sample_rate"
     assert set(found.receipt) == set(fields.split())
     text = json.dumps(found.receipt)
     assert str(tmp_path) not in text
@@ -338,17 +338,15 @@ def test_nothing_temporary_outlives_a_release(ledger: Ledger, tmp_path: Path, mo
 def test_an_engine_failure_shows_no_row(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversion error that quotes a cell is replaced by one that does not."""
     obs = ddpmi.observe(data())
-    plan_steps = Plan.steps
+    plan_phases = Plan.phases
 
     def broken(self, dialect, **options: object):
         from ddpmi.statements import Step
 
-        return [
-            *plan_steps(self, dialect, **options),
-            Step(name="boom", sql="SELECT CAST(feature AS INTEGER) FROM rows", shape="", freeze=True),
-        ]
+        boom = Step(name="boom", sql="SELECT CAST(feature AS INTEGER) FROM rows", shape="", freeze=True)
+        return [[*phase, boom] for phase in plan_phases(self, dialect, **options)]
 
-    monkeypatch.setattr(Plan, "steps", broken)
+    monkeypatch.setattr(Plan, "phases", broken)
     with pytest.raises(EngineError) as caught:
         ddpmi.release(obs, PLAN, ledger=ledger)
     assert "common" not in "".join([str(caught.value), *caught.value.__notes__])

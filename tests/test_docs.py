@@ -53,22 +53,23 @@ def shell_commands(block: str, kind: str) -> list[str]:
     return [line for line in lines if line.startswith("ddpmi ") and not WAITS_FOREVER.search(line)]
 
 
-def test_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of the README runs, in order and together, and so does every ddpmi command in it.
+@pytest.mark.parametrize("page", ["README.md", "docs/applications.md"])
+def test_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block of the page runs, in order and together, and so does every ddpmi command in it.
 
     A block whose fence says `no-run` after its language is shown only.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{program_folder(tmp_path)}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    names: dict[str, object] = {"__name__": "readme"}
+    names: dict[str, object] = {"__name__": "page"}
     ran = 0
-    for info, block in FENCE.findall((ROOT / "README.md").read_text(encoding="utf-8")):
+    for info, block in FENCE.findall((ROOT / page).read_text(encoding="utf-8")):
         kind, *more = info.split() or [""]
         if "no-run" in more:
             continue
         if kind == "python":
-            exec(compile(block, "README.md", "exec"), names)
+            exec(compile(block, page, "exec"), names)
             ran += 1
         for line in shell_commands(block, kind) if kind in SHELLS else ():
             done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)

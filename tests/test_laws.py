@@ -23,14 +23,15 @@ PACKAGE = SRC / "ddpmi"
 LAYERS = {
     "words": "errors spec budget show",
     "maths": """noise noise_samplers noise_tables noise_tails randomness
-                accounting measures mi scores stability statistics uncertainty views""",
-    "text": "statements contributions aggregates calibration plan explain",
+                accounting amplification measures mi scores stability statistics uncertainty views""",
+    "text": "statements seeds contributions aggregates selection calibration plan explain",
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",
     "io": """engines engines.expressions engines.files engines.frames engines.lakes engines.duckdb engines.spark engines.postgres
              ledger ledger_entries ledger_file ledger_schema""",
-    "inside": "observations measurements curator",
+    "inside": "roles observations measurements curator",
     "outside": "rankings comparisons charts reports explorer",
-    "doors": "cascades cli cli_columns cli_keys cli_ledger cli_options cli_rank cli_show cli_steps demo testing datasets __init__ __main__",
+    "doors": """cascade_specs cascades cli cli_columns cli_expand cli_keys cli_ledger cli_options cli_rank cli_show cli_steps
+                demo testing datasets __init__ __main__""",
 }
 LAYER_OF = {module: line for line, modules in enumerate(LAYERS.values()) for module in modules.split()}
 NUMBER_OF_DOORS = len(LAYERS) - 1

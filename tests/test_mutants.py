@@ -46,8 +46,8 @@ MUTANTS = [
     Mutant(
         "noise comes from a fixed key",
         "measurements.py",
-        "noise.mechanism, self.source)",
-        "noise.mechanism, self.source or __import__('ddpmi.randomness').randomness.Keystream(bytes(32)))",
+        "noise.mechanism, source)",
+        "noise.mechanism, source or __import__('ddpmi.randomness').randomness.Keystream(bytes(32)))",
         "test_curator.py -k different_noise",
     ),
     Mutant(
@@ -224,8 +224,8 @@ MUTANTS = [
     Mutant(
         "one public list lifts the threshold",
         "plan.py",
-        "elif None not in known.values():",
-        "elif set(known.values()) != {None}:",
+        "elif None not in known.values() or",
+        "elif set(known.values()) != {None} or",
         "test_measurements.py -k keeps_the_threshold",
     ),
     Mutant(
@@ -238,9 +238,93 @@ MUTANTS = [
     Mutant(
         "one pass serves plans with other lists",
         "plan.py",
-        "return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space",
+        "return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space, own",
         "return (self.calibration.bounding,)",
         "test_curator.py -k share_a_pass",
+    ),
+    Mutant(
+        "weights of a set union do not shrink with the features",
+        "selection.py",
+        "SELECT p.feature, {_weight_of('u.t', dialect)} AS w",
+        "SELECT p.feature, {weight(1)} AS w",
+        "test_selection.py -k 'adversarial or same_weights'",
+    ),
+    Mutant(
+        "features of a set union are not capped",
+        "selection.py",
+        'f"WHERE n <= {cap}"',
+        'f"WHERE n <= {cap + 1}"',
+        "test_selection.py -k 'adversarial or equal_the_reference'",
+    ),
+    Mutant(
+        "the threshold of a set union looks at one feature alone",
+        "calibration.py",
+        "for features in range(most, 1, -1):",
+        "for features in range(1, 1, -1):",
+        "test_selection.py -k smallest",
+    ),
+    Mutant(
+        "every round of a set union has all of the thresholds' delta",
+        "calibration.py",
+        "return delta / 2 / steps if steps else Fraction(0)",
+        "return delta / 2 if steps else Fraction(0)",
+        "test_selection.py -k smallest",
+    ),
+    Mutant(
+        "a set union lifts the threshold of pairs with unknown labels",
+        "plan.py",
+        "(self.selection is not None and self.known_labels is not None)",
+        "self.selection is not None",
+        "test_selection.py -k 'unknown_labels or together_cost'",
+    ),
+    Mutant(
+        "coins are tossed without the salt",
+        "contributions.py",
+        "SUBSTR({dialect.keyed_hash('coin', 'unit')}, 1, 16)",
+        "SUBSTR({dialect.sha256.format(m=dialect.as_text('unit'))}, 1, 16)",
+        "test_amplification.py -k 'fresh or equals_the_reference'",
+    ),
+    Mutant(
+        "amplification is counted twice",
+        "plan.py",
+        "else inner_budget(self.budget, self.sample_rate)",
+        "else inner_budget(inner_budget(self.budget, self.sample_rate), self.sample_rate)",
+        "test_amplification.py -k 'lone_units or brute_force'",
+    ),
+    Mutant(
+        "a sampled release is charged half of its delta",
+        "amplification.py",
+        "0 if pure else budget.delta)",
+        "0 if pure else budget.delta / 2)",
+        "test_amplification.py -k charged",
+    ),
+    Mutant(
+        "releases share their coins",
+        "plan.py",
+        "own = object() if",
+        "own = 0 if",
+        "test_amplification.py -k no_two_releases",
+    ),
+    Mutant(
+        "one unit that shows the seed labels everybody",
+        "seeds.py",
+        ") AS s ON n.unit = s.unit{rest}",
+        ") AS s ON TRUE{rest}",
+        "test_seeds.py -k nobody_else",
+    ),
+    Mutant(
+        "a seed counts rows instead of different features",
+        "seeds.py",
+        "COUNT(DISTINCT {shown})",
+        "COUNT({shown})",
+        "test_seeds.py -k not_rows",
+    ),
+    Mutant(
+        "equal rows of former labels are not merged",
+        "observations.py",
+        "return self.seed is not None or bool(",
+        "return bool(",
+        "test_seeds.py -k merged",
     ),
 ]
 QUICK = {
@@ -250,6 +334,8 @@ QUICK = {
     "features ignore that units have several labels",
     "values of one pair are not clipped",
     "the charge comes after the data is read",
+    "weights of a set union do not shrink with the features",
+    "releases share their coins",
 }
 
 

@@ -37,8 +37,15 @@ def test_a_missing_column_is_named_with_what_there_is() -> None:
 
 def test_an_unrecognised_role_asks_for_its_flag() -> None:
     """A role that is neither named nor recognised says how to name it."""
+    with pytest.raises(SchemaError, match="--feature NAME"):
+        find_columns({}, ["unit", "site", "country"])
+
+
+def test_a_label_may_be_missing_unless_units_were_counted() -> None:
+    """A seed can label units later; counts have no units that could show one."""
+    assert find_columns({}, ["unit", "feature", "country"]).label is None
     with pytest.raises(SchemaError, match="--label NAME"):
-        find_columns({}, ["unit", "feature", "country"])
+        find_columns({}, ["feature", "country"], counted=True)
 
 
 def test_one_column_cannot_play_two_roles() -> None:

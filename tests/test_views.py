@@ -183,3 +183,13 @@ def test_a_made_ranking_can_be_replaced() -> None:
     assert replace(ranking, dataset="other").table.equals(ranking.table)
     with pytest.raises(AttributeError):
         ranking.private = False  # type: ignore[misc]
+
+
+def test_a_direction_that_no_pair_has_gives_an_empty_list() -> None:
+    """A ranking of absences alone has no best presence, and says so with no row."""
+    assert places_of(np.zeros(3), np.zeros(3, np.int64), np.arange(3), np.empty(0, np.int64)).tolist() == []
+    release = exact_release({("tea", "uk"): 5, ("milk", "uk"): 5})
+    (way,) = {row["direction"] for row in rank(release).to_dicts()}
+    ranking = rank(release)  # anew: its table was not made yet
+    other = {"presence": "absence", "absence": "presence"}[way]
+    assert [len(ranking.top(3, per=per, direction=other)) for per in ("label", "feature", "all")] == [0, 0, 0]

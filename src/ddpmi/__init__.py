@@ -1,6 +1,7 @@
 """Rank what sets each group apart, computed only from differentially private sums.
 
-Verbs: `observe`, `release` (the only one that spends budget), `rank`, `compare`, `report`; `exact` for public data.
+Verbs: `observe`, `release` (the only one that spends budget), `rank`, `compare`, `report`; `expand` and `cascade`, which
+release several times; `exact` for public data.
 Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ddpmi.budget import Budget
+    from ddpmi.cascades import cascade, expand
     from ddpmi.comparisons import compare
     from ddpmi.curator import exact, release, release_many
     from ddpmi.errors import BudgetExceeded, DdpmiError, EngineError, InputError, LedgerError, ReleaseError, SchemaError
@@ -39,8 +41,10 @@ __all__ = [
     "Release",
     "ReleaseError",
     "SchemaError",
+    "cascade",
     "compare",
     "exact",
+    "expand",
     "observe",
     "observe_counts",
     "rank",
@@ -58,8 +62,10 @@ _HOMES = {
     "Plan": "plan",
     "Ranking": "rankings",
     "Release": "releases",
+    "cascade": "cascades",
     "compare": "comparisons",
     "exact": "curator",
+    "expand": "cascades",
     "observe": "observations",
     "observe_counts": "observations",
     "rank": "rankings",

@@ -38,7 +38,7 @@ def joint(bounding: Bounding, dialect: Dialect, only: tuple[str, ...] | None = N
         name="joint",
         shape="(feature, label, sum)",
         sql=(
-            f"SELECT {feature} AS feature, {label} AS label, {_clamp('total')} AS sum\n"
+            f"SELECT {feature} AS feature, {label} AS label, {clamp('total')} AS sum\n"
             f"FROM (SELECT feature, label, {total} AS total FROM {source} GROUP BY feature, label) AS grouped"
         ),
         freeze=True,
@@ -97,14 +97,14 @@ def pairs(*, every: bool) -> str:
 
 def all_features(source: str) -> str:
     """Return the exact sum of every feature that occurs, for selection by threshold."""
-    return f"SELECT feature, {_clamp('SUM(sum)')} AS sum FROM {source} GROUP BY feature"
+    return f"SELECT feature, {clamp('SUM(sum)')} AS sum FROM {source} GROUP BY feature"
 
 
 def margin(key: str, source: str) -> str:
     """Return the exact sums over one key, for every known key whether or not it occurs."""
     known = f"known_{key}s"
     return (
-        f"SELECT k.{key} AS {key}, {_clamp('COALESCE(s.total, 0)')} AS sum\n"
+        f"SELECT k.{key} AS {key}, {clamp('COALESCE(s.total, 0)')} AS sum\n"
         f"FROM {known} AS k LEFT JOIN (\n"
         f"  SELECT {key}, SUM(sum) AS total FROM {source} WHERE {key} IN (SELECT {key} FROM {known}) GROUP BY {key}\n"
         f") AS s ON k.{key} = s.{key}"
@@ -122,7 +122,7 @@ def remainder(key: str) -> str:
     keys = f"SELECT {key} FROM {known}" + (" UNION ALL SELECT NULL" if key == "label" else "")
     group = f"CASE WHEN j.{key} IN (SELECT {key} FROM {known}) THEN j.{key} END"
     return (
-        f"SELECT k.{key} AS {key}, {_clamp('COALESCE(s.total, 0)')} AS sum\n"
+        f"SELECT k.{key} AS {key}, {clamp('COALESCE(s.total, 0)')} AS sum\n"
         f"FROM ({keys}) AS k LEFT JOIN (\n"
         f"  SELECT {group} AS {key}, SUM(j.sum) AS total\n"
         f"  FROM joint AS j LEFT JOIN kept ON j.feature = kept.feature AND j.label = kept.label\n"
@@ -133,8 +133,13 @@ def remainder(key: str) -> str:
 
 def total(source: str) -> str:
     """Return the exact sum of everything, one row also where there is nothing."""
-    return f"SELECT {_clamp('COALESCE(SUM(sum), 0)')} AS sum FROM {source}"
+    return f"SELECT {clamp('COALESCE(SUM(sum), 0)')} AS sum FROM {source}"
 
 
-def _clamp(expression: str) -> str:
+def clamp(expression: str) -> str:
+    """Cut a sum so that noise can be added in 64 bits.
+
+    >>> clamp("s")
+    'CAST(GREATEST(LEAST(s, 2305843009213693952), -2305843009213693952) AS BIGINT)'
+    """
     return f"CAST(GREATEST(LEAST({expression}, {LARGEST_SUM}), -{LARGEST_SUM}) AS BIGINT)"

@@ -14,6 +14,8 @@ from ddpmi.accounting import Cost, rho_for
 from ddpmi.contributions import Bounding, Distinct, weight_of_equal_pairs
 from ddpmi.errors import InputError
 from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
+from ddpmi.selection import WEIGHT_SQUARED, round_shares
+from ddpmi.selection import weight as feature_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +46,16 @@ class Scheme:
     """Whether labels and total count units instead of events."""
     thresholded: Literal["pairs", "features"] | None = "pairs"
     """The table whose keys are private; None where every key is known beforehand."""
+    rounds: int = 0
+    """Rounds of a private set union over features."""
+    sample_rate: Fraction | None = None
+    """The probability that a unit takes part at all; None for everybody."""
+
+    def delta_of_each(self, delta: Fraction) -> Fraction:
+        """Divide what thresholds may fail by over all thresholded steps; 0 where there is none."""
+        # proof: set-union.delta
+        steps = self.rounds + (self.thresholded is not None)
+        return delta / 2 / steps if steps else Fraction(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +77,12 @@ class Calibration:
     bounding: Bounding
     tables: Mapping[str, TableNoise]
     cost: Cost
+    """What the release costs; without the gain of sampling."""
     thresholded: Literal["pairs", "features"] | None
+    threshold_delta: Fraction
+    """How often any thresholded step may show what one unit alone has."""
+    selection: tuple[TableNoise, ...] = ()
+    """The noise of each round of a private set union."""
 
     @property
     def unit_weight(self) -> int:
@@ -77,7 +94,7 @@ class Calibration:
         """How many light units at full value it takes to reach the threshold; 0 where there is none."""
         if self.thresholded is None:
             return 0.0
-        return (self.tables[self.thresholded].threshold or 0) / self.unit_weight
+        return (self.tables[self.thresholded].threshold or 0) / self.unit_weight / float(self.bounding.sample_rate or 1)
 
     @property
     def badness(self) -> tuple[float, float]:
@@ -93,7 +110,8 @@ def calibrate(
     Raises:
         InputError: The numbers do not fit 64-bit arithmetic, or the budget cannot pay for the mechanism.
     """
-    if budget.delta == 0 and scheme.thresholded is not None:
+    delta = scheme.delta_of_each(budget.delta)
+    if budget.delta == 0 and (scheme.rounds or scheme.thresholded is not None):
         raise InputError(
             "delta must be positive, because which pairs occur is private: got delta=0.",
             hint="Budget(epsilon=1, delta=1e-7)",
@@ -101,28 +119,42 @@ def calibrate(
     rho = rho_for(budget.epsilon, budget.delta / 2) if name == "gaussian" else None
     problem = ""
     for g in _weights(bounds):
-        bounding = Bounding(
-            bounds=bounds,
-            norm="l1" if name == "laplace" else "l2",
-            g=g,
-            distinct=scheme.distinct,
-            valued=bounds.clip is not None,
-            step=bounds.step,
-            public=scheme.public,
-        )
+        bounding = _bounding(bounds, scheme, name, g)
         declared = sensitivities(bounding, units=scheme.units)
         widths = {table: _width(moved, shares[table], budget.epsilon, rho) for table, moved in declared.items()}
         problem = _too_large(bounding, widths)
         if not problem:
-            noisy = _with_noise(budget, bounding, scheme, widths=widths, rho=rho)
+            noisy = _with_noise(delta, bounding, scheme, widths=widths, rho=rho)
             tables = {
                 table: TableNoise(share=shares[table], mechanism=m, threshold=t) for table, (m, t) in noisy.items()
             }
-            cost = _cost(budget, shares, rho, delta=budget.delta / 2 if scheme.thresholded else Fraction(0))
-            return Calibration(name=name, bounding=bounding, tables=tables, cost=cost, thresholded=scheme.thresholded)
+            spent = budget.delta / 2 if delta else Fraction(0)
+            return Calibration(
+                name=name,
+                bounding=bounding,
+                tables=tables,
+                cost=_cost(budget, shares, rho, delta=spent),
+                thresholded=scheme.thresholded,
+                threshold_delta=spent,
+                selection=_selection(bounding, shares, rho, delta),
+            )
     raise InputError(
         f"These bounds do not fit 64-bit arithmetic: {problem}.",
         hint="raise step or lower clip, pairs or cap; epsilon may also be too small",
+    )
+
+
+def _bounding(bounds: Bounds, scheme: Scheme, name: MechanismName, g: int) -> Bounding:
+    return Bounding(
+        bounds=bounds,
+        norm="l1" if name == "laplace" else "l2",
+        g=g,
+        distinct=scheme.distinct,
+        valued=bounds.clip is not None,
+        step=bounds.step,
+        public=scheme.public,
+        sample_rate=scheme.sample_rate,
+        rounds=scheme.rounds,
     )
 
 
@@ -208,8 +240,34 @@ def _width(moved: Sensitivity, share: Fraction, epsilon: Fraction, rho: Fraction
     return round_up((moved.l2_squared or 0) / (2 * share * rho))
 
 
+def _selection(
+    bounding: Bounding, shares: Mapping[str, Fraction], rho: Fraction | None, delta: Fraction
+) -> tuple[TableNoise, ...]:
+    """The noise and threshold of each round of a private set union."""
+    if not bounding.rounds or rho is None:
+        return ()
+    found = []
+    for part in round_shares(bounding.rounds):
+        share = shares["selection"] * part
+        mechanism = DiscreteGaussian(variance=round_up(WEIGHT_SQUARED / (2 * share * rho)))
+        threshold = _selection_threshold(mechanism, bounding.most_pairs, delta)
+        found.append(TableNoise(mechanism=mechanism, share=share, threshold=threshold))
+    return tuple(found)
+
+
+def _selection_threshold(mechanism: Mechanism, most: int, delta: Fraction) -> int:
+    """The smallest integer at which features of one unit alone show with probability at most delta."""
+    # proof: set-union.threshold
+    allowed = _log(delta)
+    threshold = _smallest_threshold(mechanism, 1, feature_weight(1), allowed)
+    for features in range(most, 1, -1):
+        if math.log(features) + mechanism.log_tail(threshold - feature_weight(features)) > allowed:
+            threshold = _smallest_threshold(mechanism, features, feature_weight(features), allowed)
+    return threshold
+
+
 def _with_noise(
-    budget: Budget, bounding: Bounding, scheme: Scheme, *, widths: Mapping[str, Fraction], rho: Fraction | None
+    delta: Fraction, bounding: Bounding, scheme: Scheme, *, widths: Mapping[str, Fraction], rho: Fraction | None
 ) -> dict[str, tuple[Mechanism, int | None]]:
     # proof: threshold.known-keys
     found: dict[str, tuple[Mechanism, int | None]] = {}
@@ -218,7 +276,7 @@ def _with_noise(
         threshold = None
         if table == scheme.thresholded:
             linf = sensitivities(bounding, units=scheme.units)[table].linf
-            threshold = _threshold(mechanism, bounding, linf, budget.delta / 2)
+            threshold = _threshold(mechanism, bounding, linf, delta)
         found[table] = (mechanism, threshold)
     return found
 
@@ -243,7 +301,7 @@ def _threshold(mechanism: Mechanism, bounding: Bounding, linf: int, delta: Fract
     if bounds is None:
         raise InputError("A threshold needs bounds.", hint="Bounds(pairs=50)")
     most = bounding.most_pairs
-    allowed = math.log(delta.numerator) - math.log(delta.denominator) - _LOG_MARGIN
+    allowed = _log(delta)
     equal_weights = not bounding.valued and linf == 2**bounding.g
     if not equal_weights or most == 1:
         return _smallest_threshold(mechanism, most, linf, allowed)
@@ -255,6 +313,10 @@ def _threshold(mechanism: Mechanism, bounding: Bounding, linf: int, delta: Fract
         if math.log(pairs) + mechanism.log_tail(threshold - weight) > allowed:
             threshold = _smallest_threshold(mechanism, pairs, weight, allowed)
     return threshold
+
+
+def _log(delta: Fraction) -> float:
+    return math.log(delta.numerator) - math.log(delta.denominator) - _LOG_MARGIN
 
 
 def _smallest_threshold(mechanism: Mechanism, pairs: int, weight: int, allowed: float) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
-from ddpmi import cli_ledger, cli_rank
+from ddpmi import cli_expand, cli_ledger, cli_rank
 from ddpmi import cli_show as show
 from ddpmi import cli_steps as steps
 from ddpmi.cli_columns import DATA_HELP, ColumnOptions
@@ -236,13 +236,14 @@ def exact(
     obs = columns.observe(data, **reading.named())
     steps.check_new_folder(output)
     with show.Progress() as progress:
-        found = sum_exactly(obs, bounds=settled, space=columns.space, to=output, progress=progress)
+        found = sum_exactly(obs, bounds=settled, space=columns.counts, to=output, progress=progress)
     show.say("NOT PRIVATE: these are exact sums, and they may expose the people in the data.")
     show.say(f"Wrote {found.pairs.num_rows} pairs to {output}.")
     show.warn_if_empty(found, found.pairs.num_rows)
 
 
 cli_rank.add_to(app)
+cli_expand.register(app)
 app.command(cli_ledger.app)
 
 

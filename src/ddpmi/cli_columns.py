@@ -53,8 +53,8 @@ class ColumnOptions:
     """Keep the rows for which this expression is true, for example "country = 'NZ'"."""
     count: Annotated[str | None, Parameter(metavar="NAME", help=_COUNT_HELP)] = None
     """Column with a number of units, for data in which the units were counted already."""
-    space: Literal["events", "units"] = "events"
-    """Count events, or count units, each once in its label and in the total; values are then ignored."""
+    space: Literal["events", "units"] | None = None
+    """Count events (the default), or units, each once in its label and in the total; values are then ignored."""
 
     @property
     def valued(self) -> bool:
@@ -67,13 +67,24 @@ class ColumnOptions:
         names = (self.unit, self.feature, self.label, self.unit_sql, self.feature_sql, self.label_sql, self.where)
         return any(name is not None for name in names)
 
-    def observe(self, data: list[str], **more: Any) -> Observations:
-        """Name the data. Reads the schema and no row, and of counts whether one is negative."""
+    @property
+    def counts(self) -> Literal["events", "units"]:
+        """What is counted."""
+        return self.space or "events"
+
+    def observe(self, data: list[str], *, labelled: bool = True, **more: Any) -> Observations:
+        """Name the data. Reads the schema and no row, and of counts whether one is negative.
+
+        A label may be missing only where a seed makes it.
+        """
         from ddpmi.observations import observe, observe_counts
 
         roles = self.roles()
         if self.count is None:
-            return observe(data, **roles, where=self.where, **more)
+            found = observe(data, **roles, where=self.where, **more)
+            if labelled:
+                found.check_labelled()
+            return found
         return observe_counts(data, feature=roles["feature"], label=roles["label"], count=self.count, **more)
 
     def roles(self) -> dict[str, Any]:

@@ -173,6 +173,10 @@ class PrivacyOptions:
     """The noise; auto takes the one that shows more."""
     shares: Annotated[str | None, Parameter(metavar="TABLE=SHARE,...")] = None
     """Parts of the budget. The default is pairs=0.7,features=0.23,labels=0.06,total=0.01."""
+    sample_rate: Annotated[str | None, Parameter(metavar="R")] = None
+    """Part of the units that is read, each by a secret coin; the same promise then needs less noise per unit read."""
+    selection: Literal["set_union", "sips"] | None = None
+    """Release the vocabulary of features first, in one round or in three, and drop all others. Gaussian noise."""
     distinct: Annotated[
         bool | Literal["units"],
         Parameter(requires_equals=True, metavar="[=units]", show_choices=False, show_default=False),
@@ -215,7 +219,9 @@ class PlanOptions:
             mechanism=privacy.mechanism,
             shares=DEFAULT_SHARES if privacy.shares is None else shares_of(privacy.shares),
             distinct=distinct,
-            space=self.columns.space,
+            sample_rate=privacy.sample_rate,
+            selection=privacy.selection,
+            space=self.columns.counts,
             **self.keys.named(),
         )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+from ddpmi.amplification import coin_bound
 from ddpmi.statements import Dialect, Step
 
 if TYPE_CHECKING:
@@ -46,11 +47,22 @@ class Bounding:
     """Keys with a public list, of feature and label; rows outside it vanish before anything is counted."""
     counted: bool = False
     """Rows are counts (feature, label, value) of units with one row each."""
+    sample_rate: Fraction | None = None
+    """The probability that a unit takes part at all; None for everybody."""
+    rounds: int = 0
+    """Rounds of a private set union; features outside its vocabulary vanish before anything is counted."""
 
     @property
     def one_pair(self) -> bool:
         """Whether no unit can have more than one pair."""
         return self.counted or self.distinct == "units"
+
+    @property
+    def members(self) -> str:
+        """The step with the rows that take part: on the public lists, and of sampled units."""
+        if self.sample_rate is not None:
+            return "sampled"
+        return "listed" if self.public else "rows"
 
     @property
     def most_pairs(self) -> int:
@@ -69,7 +81,17 @@ class Bounding:
 
 def steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
     """Return the steps from ``rows`` to ``bounded``."""
-    found = [*_listed(bounding, dialect), _pairs(bounding, dialect)]
+    return [*member_steps(bounding, dialect), *bounded_steps(bounding, dialect)]
+
+
+def member_steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """Return the steps from ``rows`` to the rows that take part."""
+    return [*_listed(bounding, dialect), *_sampled(bounding, dialect)]
+
+
+def bounded_steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """Return the steps from the rows that take part to ``bounded``."""
+    found = [*_chosen(bounding, dialect), _pairs(bounding, dialect)]
     v = "v" if bounding.valued or bounding.counted else "1"
     if bounding.bounds is None or bounding.one_pair:
         # A unit with one pair meets every bound at full weight, so no per-unit step runs.
@@ -95,9 +117,42 @@ def _listed(bounding: Bounding, dialect: Dialect) -> list[Step]:
     return [Step(name="listed", shape="as rows, keys on the public lists", sql=sql)]
 
 
+def _sampled(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """# sampled : the rows of units whose coin, one for the whole release, falls right."""
+    # proof: amplification.coin
+    if bounding.sample_rate is None:
+        return []
+    source, shape = "listed" if bounding.public else "rows", "as rows, of sampled units"
+    # Hex digits of equal length compare as the numbers do.
+    lands = f"SUBSTR({dialect.keyed_hash('coin', 'unit')}, 1, 16) < '{coin_bound(bounding.sample_rate):016x}'"
+    if bounding.one_pair:
+        return [Step(name="sampled", shape=shape, sql=f"SELECT * FROM {source} WHERE {lands}", freeze=True)]
+    units = f"SELECT unit FROM (SELECT DISTINCT unit FROM {source}) AS everybody WHERE {lands}"
+    sql = f"SELECT * FROM {source} WHERE unit IN (SELECT unit FROM coins)"
+    return [
+        Step(name="coins", shape="(unit), the sampled units", sql=units, freeze=True),
+        Step(name="sampled", shape=shape, sql=sql),
+    ]
+
+
+def vocabulary(bounding: Bounding) -> str:
+    """Name the table of all features that a private set union released."""
+    return f"released_{bounding.rounds}"
+
+
+def _chosen(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """# chosen : the rows whose feature is in the released vocabulary."""
+    # proof: set-union.vocabulary
+    if not bounding.rounds:
+        return []
+    listed = f"{dialect.as_text('feature')} IN (SELECT feature FROM {vocabulary(bounding)})"
+    sql = f"SELECT * FROM {bounding.members} WHERE {listed}"
+    return [Step(name="chosen", shape="as rows, features of the released vocabulary", sql=sql)]
+
+
 def _pairs(bounding: Bounding, dialect: Dialect) -> Step:
     """# pairs : (unit, feature, label[, v]), one row per unit and pair, v in 1..levels."""
-    source = "listed" if bounding.public else "rows"
+    source = "chosen" if bounding.rounds else bounding.members
     if bounding.counted:
         sql = f"SELECT feature, label, CAST(value AS {dialect.wide}) AS v FROM {source} WHERE value > 0"
         return Step(name="pairs", shape="(feature, label, v)", sql=sql)

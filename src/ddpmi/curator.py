@@ -14,6 +14,7 @@ from ddpmi.ledger_entries import Charge
 from ddpmi.measurements import Reading, measure, origin_of, summed, summed_by
 from ddpmi.receipts import exact_receipt, private_receipt
 from ddpmi.releases import Release, check_target
+from ddpmi.seeds import SEED_LABELS
 
 if TYPE_CHECKING:
     import os
@@ -60,7 +61,7 @@ def release(
         ReleaseError: The folder exists, or the id was charged and its folder is not there.
     """
     chosen = _release_id(release_id)
-    _check_fit(obs, plan)
+    check_fit(obs, plan)
     if release_id is not None and (entry := ledger.find(chosen)) is not None:
         return _stored(entry, obs, plan, to)
     targets = [None if to is None else Path(to)]
@@ -93,8 +94,8 @@ def release_many(
         )
     if len({plan.sums for plan in plans}) > 1:
         raise InputError(
-            "The plans sum differently, so one pass cannot serve them all.",
-            hint="give them equal bounds and lists and the same mechanism, for example mechanism='gaussian'",
+            "The plans sum differently, or sample or select for themselves, so one pass cannot serve them all.",
+            hint="give them equal bounds and lists and the same mechanism, without sample_rate and selection",
         )
     if to is not None and len(to) != len(plans):
         raise InputError(
@@ -102,7 +103,7 @@ def release_many(
             hint="to=['a.release', 'b.release']",
         )
     for plan in plans:
-        _check_fit(obs, plan)
+        check_fit(obs, plan)
     targets = [None] * len(plans) if to is None else [Path(path) for path in to]
     return _charged(obs, plans, ledger, [_release_id(None) for _ in plans], targets, progress)
 
@@ -124,6 +125,7 @@ def exact(
         to: Folder to write.
         progress: As for `release`.
     """
+    obs.check_labelled()
     if to is not None:
         check_target(Path(to))
     bounding, dialect = _exact_bounding(obs, bounds, units=space == "units"), obs.source.dialect
@@ -230,7 +232,15 @@ def _release_id(given: str | None) -> str:
     return given
 
 
-def _check_fit(obs: Observations, plan: Plan) -> None:
+def check_fit(obs: Observations, plan: Plan) -> None:
+    """Refuse a plan that does not fit the data's columns. Reads and charges nothing.
+
+    Raises:
+        InputError: The plan does not fit.
+    """
+    obs.check_labelled()
+    if obs.seed is not None:
+        _check_seed(plan)
     _check_value(obs, plan.bounds, units=plan.space == "units")
     if obs.source.query is not None and not plan.row_local:
         raise InputError(
@@ -242,10 +252,29 @@ def _check_fit(obs: Observations, plan: Plan) -> None:
             "Counts that were summed beforehand are of units with one row each, and the plan must say so.",
             hint="Plan(..., bounds=Bounds(pairs=1), distinct='units')",
         )
+    if obs.counted and (plan.sample_rate is not None or plan.selection is not None):
+        raise InputError(
+            "Counts that were summed beforehand have no units to sample or to select by.",
+            hint="leave sample_rate and selection out, or observe the rows themselves",
+        )
     if obs.unit_is_expression and plan.distinct:
         raise InputError(
             "The unit comes from an expression, which may merge units that were declared distinct.",
             hint="leave distinct out",
+        )
+
+
+def _check_seed(plan: Plan) -> None:
+    """Demand what is known beforehand: the two labels, one for each unit."""
+    # proof: label-by.one-label
+    if plan.bounds.labels != 1:
+        raise InputError(
+            f"A seed gives each unit one label, got labels={plan.bounds.labels}.", hint="leave it out, or labels=1"
+        )
+    if plan.public_labels != SEED_LABELS and not (plan.labels_only and set(plan.labels_only) <= set(SEED_LABELS)):
+        raise InputError(
+            "The labels of a seed are 'rest' and 'seed', and the plan must say so.",
+            hint="Plan(..., public_labels=('rest', 'seed'))",
         )
 
 

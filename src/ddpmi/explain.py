@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 from ddpmi.budget import shortest
 from ddpmi.calibration import TABLES
 from ddpmi.noise import DiscreteLaplace
+from ddpmi.selection import weight
 
 if TYPE_CHECKING:
     from ddpmi.plan import Plan
     from ddpmi.statements import Dialect
+
+#: Nothing recommends a selection: see docs/decisions/set-union.md.
+_ADVICE = (
+    "It names more features; on words by years it did not improve the top ranks, which pairs decide.",
+    "With public labels, grid=True selects about as many features and needs no share of its own.",
+)
 
 
 def explain(plan: Plan, dialect: Dialect) -> str:
@@ -20,7 +27,7 @@ def explain(plan: Plan, dialect: Dialect) -> str:
         ("Guarantee", guarantee(plan)),
         ("Contribution bounds", _bounds(plan)),
         (f"Noise: discrete {plan.mechanism_name.capitalize()}", _noise(plan)),
-        ("What will be visible", visible(plan)),
+        ("What will be visible", "\n".join(part for part in (_selected(plan), visible(plan)) if part)),
         ("Options", _options(plan)),
         ("Cost", _cost(plan)),
     ]
@@ -47,6 +54,10 @@ def visible(plan: Plan) -> str:
     """Say how many units it takes to be seen."""
     thresholded = plan.calibration.thresholded
     if thresholded is None:
+        if plan.selection is not None:
+            return (
+                "Every pair of a selected feature with a known label is released, zeros too; pairs have no threshold."
+            )
         return "Every pair of the public lists is released, with noise on zeros too; nothing is thresholded."
     units = math.ceil(plan.calibration.threshold_in_units)
     value = "" if plan.bounds.clip is None else f" at the full value of {shortest(plan.bounds.clip)}"
@@ -63,9 +74,39 @@ def visible(plan: Plan) -> str:
     )
 
 
+def _selected(plan: Plan) -> str:
+    """Say how many units it takes to be in the vocabulary."""
+    if not plan.calibration.selection:
+        return ""
+    size = min(plan.bounds.pairs, plan.calibration.bounding.most_pairs)
+    last = plan.calibration.selection[-1]
+    units = math.ceil((last.threshold or 0) / weight(size) / float(plan.sample_rate or 1))
+    having = "one feature" if size == 1 else f"{size} features"
+    return f"A feature needs about {units} units that have {having} each to be selected."
+
+
+def _sampling(plan: Plan) -> list[str]:
+    if plan.sample_rate is None:
+        return []
+    inner, rate = plan.inner_budget, shortest(plan.sample_rate)
+    return [
+        f"sample_rate: each unit takes part with probability {rate}, by one secret coin; counts are divided by {rate} afterwards.",
+        f"For those who take part the noise is made for epsilon={shortest(inner.epsilon)}, delta={shortest(inner.delta)}.",
+    ]
+
+
+def _selecting(plan: Plan) -> list[str]:
+    if plan.selection is None:
+        return []
+    rounds = len(plan.calibration.selection)
+    times, share = f"{rounds} round{'s' if rounds > 1 else ''}", shortest(plan.shares["selection"])
+    found = f"selection: features are found by a private set union in {times} with a share of {share}; others vanish."
+    return [found, *_ADVICE]
+
+
 def _options(plan: Plan) -> str:
     """One line for each option that is not the default."""
-    lines = []
+    lines = [*_sampling(plan), *_selecting(plan)]
     for name in ("public_labels", "public_features"):
         keys = getattr(plan, name)
         if keys is not None:
@@ -110,6 +151,11 @@ def _bounds(plan: Plan) -> str:
 def _noise(plan: Plan) -> str:
     scale_name = "scale b" if plan.mechanism_name == "laplace" else "sigma"
     lines = [f"{'table':<10}{'share':>8}{scale_name + ' (grid)':>18}{'sd (counts)':>16}{'threshold':>14}"]
+    for number, noise in enumerate(plan.calibration.selection, start=1):
+        sigma, unit = noise.mechanism.sd, weight(1) * float(plan.sample_rate or 1)
+        of_one = [sigma / unit, (noise.threshold or 0) / unit]
+        shown_share = f"{float(noise.share):.4g}"
+        lines.append(f"{f'round {number}':<10}{shown_share:>8}{sigma:>18.6g}{of_one[0]:>16.6g}{of_one[1]:>14.6g}")
     for name in TABLES:
         noise = plan.calibration.tables[name]
         mechanism = noise.mechanism
@@ -130,7 +176,7 @@ def _cost(plan: Plan) -> str:
     if cost.epsilon is not None:
         return (
             f"The ledger is charged epsilon={shortest(cost.epsilon)} (rho={float(cost.rho):.6g}), "
-            f"and delta={shortest(cost.delta)} for thresholds."
+            f"and delta={shortest(cost.delta)} {'for thresholds' if plan.sample_rate is None else 'in all'}."
         )
     return f"The ledger is charged rho={float(cost.rho):.6g} (zCDP), and delta={shortest(cost.delta)} for thresholds."
 

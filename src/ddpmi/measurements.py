@@ -7,19 +7,19 @@ grid, features come first. Exact sums take the same way without noise.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ddpmi import aggregates
+from ddpmi.contributions import vocabulary
 from ddpmi.noise import OUTPUT_LIMIT, add_noise
 from ddpmi.receipts import Origin
 from ddpmi.tables import MemoryTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
@@ -84,19 +84,52 @@ def summed(
     with obs.open() as engine:
         for key, keys in (lists or {}).items():
             engine.put(f"public_{key}s", _keys(key, keys))
-        for step in [obs.rows(engine), *steps]:
-            engine.run(step, salt=salt, progress=None if progress is None else _stage(progress, step.name))
+        _run(engine, [obs.rows(engine), *steps], salt, progress)
         yield engine
 
 
+def _run(engine: Engine, steps: Sequence[Step], salt: str, progress: Progress | None) -> None:
+    for step in steps:
+        engine.run(step, salt=salt, progress=None if progress is None else _stage(progress, step.name))
+
+
+@contextmanager
 def summed_by(
-    obs: Observations, plan: Plan, *, salt: str, progress: Progress | None = None
-) -> AbstractContextManager[Engine]:
-    """Run the steps of a plan."""
-    steps = plan.steps(obs.source.dialect, merged_keys=obs.merges_keys, counted=obs.counted)
+    obs: Observations,
+    plan: Plan,
+    *,
+    salt: str,
+    progress: Progress | None = None,
+    source: Source | None = None,
+    replay: Sequence[Sequence[str]] | None = None,
+) -> Iterator[Engine]:
+    """Run the steps of a plan; where it selects features, draw each round's vocabulary on the way.
+
+    Args:
+        obs: The data.
+        plan: What is to be summed.
+        salt: Keys the hashes.
+        progress: As for `summed`.
+        source: Random words of the selection; the process's cryptographic source by default.
+        replay: Features that each round released, to be taken instead of drawn. For tests.
+    """
+    first, *later = plan.phases(obs.source.dialect, merged_keys=obs.merges_keys, counted=obs.counted)
     lists = {"feature": plan.public_features, "label": plan.public_labels}
     given = {key: keys for key, keys in lists.items() if keys is not None}
-    return summed(obs, steps, salt=salt, lists=given, progress=progress)
+    with summed(obs, first, salt=salt, lists=given, progress=progress) as engine:
+        known: list[str] = []
+        for place, (noise, steps) in enumerate(zip(plan.calibration.selection, later, strict=True)):
+            # proof: set-union.vocabulary
+            known += _selected(engine, place + 1, noise, source) if replay is None else replay[place]
+            engine.put(f"released_{place + 1}", _keys("feature", sorted(known, key=str.encode)))
+            _run(engine, steps, salt, progress)
+        yield engine
+
+
+def _selected(engine: Engine, number: int, noise: TableNoise, source: Source | None) -> list[str]:
+    """Draw the features that one round releases; their noisy sums end here."""
+    drawn = noised(engine, f"SELECT feature, sum FROM weights_{number}", ["feature"], noise=noise, source=source)
+    return [str(feature) for feature in drawn.column("feature").to_pylist()]
 
 
 def origin_of(obs: Observations, engine: Engine) -> Origin:
@@ -123,6 +156,8 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
         reading: What is to be drawn.
         source: Random words; the process's cryptographic source by default.
     """
+    if reading.bounding.rounds:
+        reading = replace(reading, features=_vocabulary(engine, reading.bounding))
     draw = _Drawing(engine, reading, source)
     features = draw.selected_features() if reading.grid else None
     if features is not None:
@@ -176,24 +211,45 @@ class _Drawing:
         return self.noisy(aggregates.margin(key, origin), [key], f"{key}s").sort_by(key)
 
     def noisy(self, sql: str, keys: list[str], table: str) -> pa.Table:
-        """Stream exact sums, add noise batch by batch and keep what reaches the threshold: the rest never leaves here."""
-        import pyarrow as pa
-
+        """Draw one table."""
         noise = None if self.reading.noises is None else self.reading.noises[table]
-        schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
-        if self.source is not None and keys:
-            # Chosen noise is for tests: the order makes it fall on the same keys on every engine.
-            sql = f"SELECT * FROM ({sql}) AS sums ORDER BY {', '.join(keys)}"
-        kept = []
-        for batch in self.engine.batches(sql):
-            exact_batch = batch.cast(schema)
-            if noise is None:
-                kept.append(exact_batch)
-                continue
-            noisy = add_noise(exact_batch.column("sum").to_numpy(), noise.mechanism, self.source)
-            drawn = exact_batch.set_column(len(keys), "sum", pa.array(noisy))
-            kept.append(drawn if noise.threshold is None else drawn.filter(pa.array(noisy >= noise.threshold)))
-        return pa.Table.from_batches(kept, schema=schema)
+        return noised(self.engine, sql, keys, noise=noise, source=self.source)
+
+
+def noised(
+    engine: Engine, sql: str, keys: list[str], *, noise: TableNoise | None, source: Source | None = None
+) -> pa.Table:
+    """Stream exact sums, add noise batch by batch and keep what reaches the threshold: the rest never leaves here.
+
+    Args:
+        engine: Holds the exact sums.
+        sql: Gives the keys and then the sum.
+        keys: Names of the keys.
+        noise: What is added; None keeps the sums exact.
+        source: Random words; the process's cryptographic source by default.
+    """
+    import pyarrow as pa
+
+    schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
+    if source is not None and keys:
+        # Chosen noise is for tests: the order makes it fall on the same keys on every engine.
+        sql = f"SELECT * FROM ({sql}) AS sums ORDER BY {', '.join(keys)}"
+    kept = []
+    for batch in engine.batches(sql):
+        exact_batch = batch.cast(schema)
+        if noise is None:
+            kept.append(exact_batch)
+            continue
+        noisy = add_noise(exact_batch.column("sum").to_numpy(), noise.mechanism, source)
+        drawn = exact_batch.set_column(len(keys), "sum", pa.array(noisy))
+        kept.append(drawn if noise.threshold is None else drawn.filter(pa.array(noisy >= noise.threshold)))
+    return pa.Table.from_batches(kept, schema=schema)
+
+
+def _vocabulary(engine: Engine, bounding: Bounding) -> tuple[str, ...]:
+    """Read back the features that a private set union released, which are public."""
+    batches = engine.batches(f"SELECT feature FROM {vocabulary(bounding)}")
+    return tuple(sorted((str(key) for batch in batches for key in batch.column(0).to_pylist()), key=str.encode))
 
 
 def _keys(key: str, values: object) -> pa.Table:

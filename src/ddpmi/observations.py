@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ddpmi.errors import InputError, SchemaError
-from ddpmi.spec import Columns, find_columns
+from ddpmi.roles import check_types, checked_key, named_roles
+from ddpmi.seeds import SEED_LABELS, SHOWN, Seed, seed_names
 from ddpmi.statements import Expression, Step, quote
 
 if TYPE_CHECKING:
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
 
     from ddpmi.engines import Engine, Kind, Source
     from ddpmi.engines.duckdb import DuckDBSource
+    from ddpmi.rankings import Ranking
+    from ddpmi.roles import Role, Schema
+    from ddpmi.spec import Columns
 
-    Schema = Mapping[str, tuple[Kind, str]]
-    Role = str | Expression | None
-
-_KEY_KINDS = ("text", "untyped", "integer", "boolean", "date")
-_VALUE_KINDS = ("number", "integer", "boolean", "untyped")
-_COUNT_KINDS = ("integer", "untyped")
 #: Sums of counts are clamped here, so no single count needs to be larger.
 _LARGEST_COUNT = 2**62
 #: Whole numbers in text are read as doubles, which hold each one up to here.
 _LARGEST_WHOLE = 2**53
+_CHOSEN_SEED = "The owner declares that the seed was chosen without looking at these data, except at charged releases."
 _COUNTED_ONCE = "The owner declares that each unit was counted once, in one row."
 
 
@@ -47,16 +46,21 @@ class Observations:
     """The source's columns that are read."""
     counted: bool = False
     """Whether rows are counts of units instead of units; then value is the count and there is no unit."""
+    seed: Seed | None = None
+    """Makes the labels, in place of a column."""
+    notes: tuple[str, ...] = ()
+    """What else a receipt must tell about the promise for these data."""
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{role}={name!r} {self.schema[name][1]}" for role, name in self.columns.named().items())
+        listed += "" if self.seed is None else f", label={' or '.join(map(repr, reversed(SEED_LABELS)))} by a seed"
         kept = ", where=..." if self.where is not None else ""
         return f"Observations({listed}; dataset={self.dataset!r}, engine={self.source.engine!r}{kept})"
 
     @property
     def merges_keys(self) -> bool:
-        """Whether rows that differ in the source may have equal keys here, because a key is an expression."""
-        return bool(self.columns.expressions - {"value"})
+        """Whether rows that differ in the source may have equal keys here: by an expression, or by labels replaced."""
+        return self.seed is not None or bool(self.columns.expressions - {"value"})
 
     @property
     def unit_is_expression(self) -> bool:
@@ -66,7 +70,8 @@ class Observations:
     @property
     def relies_on(self) -> list[str]:
         """What the guarantee takes on the owner's word about these data."""
-        return [_COUNTED_ONCE] if self.counted else []
+        declared = {_COUNTED_ONCE: self.counted, _CHOSEN_SEED: self.seed is not None}
+        return [*(text for text, said in declared.items() if said), *self.notes]
 
     @property
     def columns_digest(self) -> str:
@@ -78,7 +83,65 @@ class Observations:
             mapping["where"] = self.where
         if self.counted:
             mapping["counted"] = True
+        if self.seed is not None:
+            mapping["seed"] = self.seed.to_dict()
         return hashlib.sha256(json.dumps(mapping, sort_keys=True).encode()).hexdigest()
+
+    def label_by(
+        self,
+        *,
+        feature: str | Iterable[str] | None = None,
+        ranking: Ranking | None = None,
+        top: int | None = None,
+        at_least: int = 1,
+        keep_seed: bool = False,
+        column: str | Expression | None = None,
+    ) -> Observations:
+        """Label units by what they show: "seed" for those who show the seed, "rest" for all others. Reads no row.
+
+        The label of a unit is computed from all its rows that `where` keeps, before any bound; it takes the place of
+        the label's column. A plan for it has ``public_labels=("rest", "seed")``. A seed that nobody shows is no error.
+
+        Args:
+            feature: The seed: one feature or several.
+            ranking: A ranking whose best features, by presence, are the seed; those of "seed" if it came from one.
+            top: How many features of the ranking.
+            at_least: How many different features of the seed a unit must show.
+            keep_seed: Rank the seed's own features too; they say what the label says.
+            column: Column or expression that shows the seed, where it is not the feature's; then no row is dropped.
+
+        Raises:
+            InputError: There is no seed, or the data holds counts.
+            SchemaError: The column is missing or cannot be a key.
+
+        >>> import pyarrow as pa
+        >>> observe(pa.table({"id": [1], "feature": ["a"]})).label_by(feature="azure iot").labelled
+        True
+        """
+        if self.counted:
+            raise InputError("Counts have no units that could show a seed.", hint="observe(data, unit='user_id')")
+        seed = Seed(features=seed_names(feature, ranking, top), at_least=at_least, keep=keep_seed, column=column)
+        reads = self.reads if column is None else tuple(dict.fromkeys((*self.reads, *checked_key(self.source, column))))
+        columns = replace(self.columns, label=None, expressions=self.columns.expressions - {"label"})
+        return replace(self, columns=columns, seed=seed, reads=reads)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it is settled where labels come from."""
+        return self.seed is not None or self.columns.label is not None
+
+    def check_labelled(self) -> None:
+        """Refuse data whose labels nobody has named.
+
+        Raises:
+            SchemaError: There is no label.
+        """
+        if not self.labelled:
+            raise SchemaError(
+                "No column was named for the label, and none is called 'label' or 'partition'.",
+                hint="say which column holds it: label='...' in Python, --label NAME on the command line; "
+                "or make two labels from a feature: label_by, ddpmi expand",
+            )
 
     def open(self) -> Engine:
         """Start the engine over the columns in use."""
@@ -86,6 +149,7 @@ class Observations:
 
     def rows(self, engine: Engine) -> Step:
         """# rows : (unit, feature, label[, value]), keys not NULL; without a unit where units were counted."""
+        self.check_labelled()
         # proof: bounding.row-local
         roles = {role: self._sql(role) for role in self.columns.named()}
         if "value" in roles:
@@ -97,15 +161,18 @@ class Observations:
             valid.append(f"{roles['value']} > 0")
         if self.where is not None:
             valid.insert(0, _guarded(self.where))
-        return Step(
-            name="rows",
-            shape=f"({', '.join(roles)})",
-            sql=(
-                f"SELECT {', '.join(f'{sql} AS {role}' for role, sql in roles.items())}\n"
-                f"FROM {engine.relation}\nWHERE {' AND '.join(valid)}"
-            ),
-            freeze=engine.one_pass,
+        if self.seed is not None and (column := self.seed.column) is not None:
+            roles[SHOWN] = _guarded(column.text) if isinstance(column, Expression) else quote(column)
+        sql = (
+            f"SELECT {', '.join(f'{sql} AS {role}' for role, sql in roles.items())}\n"
+            f"FROM {engine.relation}\nWHERE {' AND '.join(valid)}"
         )
+        if self.seed is None:
+            return Step(name="rows", shape=f"({', '.join(roles)})", sql=sql, freeze=engine.one_pass)
+        valued = "value" in roles
+        sql = self.seed.labelled(sql, engine.dialect, valued=valued, read_once=engine.one_pass)
+        shape = f"(unit, feature, label{', value' if valued else ''}), label by the unit's own rows"
+        return Step(name="rows", shape=shape, sql=sql, freeze=engine.one_pass)
 
     def _sql(self, role: str) -> str:
         name = self.columns.named()[role]
@@ -130,8 +197,8 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
             pandas or polars frame, an Arrow table, batch, reader or dataset, or a DuckDB relation.
         unit: Column of the one whose privacy is protected; ``unit`` and ``id`` are recognised.
         feature: Column of what is ranked; ``feature`` is recognised.
-        label: Column of the group; ``label`` and ``partition`` are recognised. Each role also takes an expression over
-            the row's own columns: ``label=sql("year(visited)")``.
+        label: Column of the group; ``label`` and ``partition`` are recognised, and it may be left out where `label_by`
+            follows. Each role also takes an expression over the row's own columns: ``label=sql("year(visited)")``.
         value: Column with a number per row; only used when named.
         where: Keep the rows for which this SQL expression over the row's own columns is true.
         dataset: Name under which the ledger counts releases of these data.
@@ -148,8 +215,8 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
     """
     source = _source(data, conf)
     roles = {"unit": unit, "feature": feature, "label": label, "value": value}
-    columns, schema, reads = _named(source, roles)
-    _check_types(columns, schema)
+    columns, schema, reads = named_roles(source, roles)
+    check_types(columns, schema)
     text = where.text if isinstance(where, Expression) else where
     if text is not None:
         more, kind, type_ = source.check(Expression(text).text, what="the where", columns=[*source.schema(), *reads])
@@ -197,8 +264,8 @@ def observe_counts(
     source = _source(data, conf)
     if source.read_once:
         raise InputError("Counts are read twice, and a reader only once.", hint="pass a table: reader.read_all()")
-    columns, schema, reads = _named(source, {"feature": feature, "label": label, "value": count})
-    _check_types(columns, schema, counted=True)
+    columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
+    check_types(columns, schema, counted=True)
     obs = Observations(
         source=source,
         columns=columns,
@@ -270,54 +337,3 @@ def _source(data: Any, conf: Mapping[str, Any] | None) -> DuckDBSource:
         f"Data of type {type(data).__name__} cannot be observed.",
         hint="pass a path, a list of paths, a pandas or polars DataFrame, an Arrow table or a DuckDB relation",
     )
-
-
-def _named(
-    source: DuckDBSource, roles: Mapping[str, Role]
-) -> tuple[Columns, dict[str, tuple[Kind, str]], dict[str, None]]:
-    """Settle what each role is: the columns, their types, and the source's columns that they read."""
-    for role, given in roles.items():
-        if not isinstance(given, str | Expression | None):
-            raise InputError(
-                f"The {role} must be the name of a column or an expression, got {type(given).__name__}.",
-                hint=f"{role}='...' or {role}=sql('...')",
-            )
-    available: dict[str, tuple[Kind, str]] = dict(source.schema())
-    if source.open_names:
-        named = [given for given in roles.values() if isinstance(given, str) and given]
-        available |= {name: ("untyped", "VARCHAR") for name in named if name not in available}
-    schema: dict[str, tuple[Kind, str]] = {}
-    reads: dict[str, None] = {}
-    texts = {role: given.text for role, given in roles.items() if isinstance(given, Expression)}
-    for role, text in texts.items():
-        more, kind, type_ = source.check(text, what=f"the expression for the {role}", columns=available)
-        reads |= dict.fromkeys(more)
-        schema[text] = (kind, type_)
-    names = {role: given.text if isinstance(given, Expression) else given for role, given in roles.items()}
-    columns = find_columns(names, available, expressions=frozenset(texts), counted="unit" not in roles)
-    plain = {name for role, name in columns.named().items() if role not in texts}
-    schema |= {name: available[name] for name in plain}
-    return columns, schema, reads | dict.fromkeys(sorted(plain))
-
-
-def _check_types(columns: Columns, schema: Schema, *, counted: bool = False) -> None:
-    for role, name in columns.named().items():
-        kind, type_ = schema[name]
-        given = f"{'count' if counted and role == 'value' else role} {'expression' if role in columns.expressions else 'column'} {name!r}"
-        if role == "value" and counted and kind not in _COUNT_KINDS:
-            raise SchemaError(
-                f"The {given} must hold whole numbers, got type {type_}.", hint="cast it to a whole number first"
-            )
-        if role == "value":
-            if kind not in _VALUE_KINDS:
-                raise SchemaError(f"The {given} must hold numbers, got type {type_}.", hint="cast it to a number first")
-        elif kind == "number":
-            raise SchemaError(
-                f"The {given} has type {type_}; 1 and 1.0 would be two {role}s or one, by chance.",
-                hint="cast it to a whole number or to text first",
-            )
-        elif kind not in _KEY_KINDS:
-            raise SchemaError(
-                f"The {given} has type {type_}, which has no one way to be written as text.",
-                hint="cast it to text, a whole number or a date first",
-            )

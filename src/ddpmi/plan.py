@@ -9,7 +9,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from ddpmi import aggregates, contributions
+from ddpmi import aggregates, contributions, selection
+from ddpmi.amplification import amplified_cost, checked_rate, inner_budget
 from ddpmi.budget import Budget, exact_decimal, shortest
 from ddpmi.calibration import TABLES, Calibration, MechanismName, Scheme, calibrate
 from ddpmi.errors import InputError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ddpmi.accounting import Cost
 
 PLAN_FORMAT = 1
+#: The tables that count whole units in units space.
+_COUNTING = ("labels", "total")
 #: Held up on long and on skewed label lists: most of the rank error comes from the pairs.
 DEFAULT_SHARES = {
     "pairs": Fraction(70, 100),
@@ -29,11 +32,14 @@ DEFAULT_SHARES = {
     "labels": Fraction(6, 100),
     "total": Fraction(1, 100),
 }
+#: The best of 0.05, 0.1, 0.2 and 0.3 on words by years; the other shares are scaled to make room.
+SELECTION_SHARE = Fraction(10, 100)
 _CHOICES = {
     "mechanism": ("auto", "laplace", "gaussian"),
     "distinct": (False, True, "units"),
     "marginals": ("measured", "other"),
     "space": ("events", "units"),
+    "selection": (None, "set_union", "sips"),
     "grid": (False, True),
     "row_local": (False, True),
 }
@@ -57,7 +63,8 @@ class Plan:
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto"
     """The noise; "auto" takes the one with the lower threshold, or with less noise where nothing is thresholded."""
     shares: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULT_SHARES))
-    """Parts of the budget for pairs, features, labels and total; they sum to 1."""
+    """Parts of the budget for pairs, features, labels and total; they sum to 1. With ``selection`` there is one more of that
+    name; where it is left out it is 0.1, and the others are scaled to make room."""
     distinct: contributions.Distinct = False
     """What the data's owner declares about duplicates: True or "units" skips work, and is void if false."""
     row_local: bool = False
@@ -74,6 +81,10 @@ class Plan:
     """Measure totals over all pairs, or measure what was dropped and add it to the released pairs."""
     space: Literal["events", "units"] = "events"
     """Count events (the paper), or count units, each once in its label and in the total."""
+    selection: Literal["set_union", "sips"] | None = None
+    """Find the features that exist by a private set union first, in one round or in three, and drop all others."""
+    sample_rate: Any = None
+    """Let each unit take part with this probability, by a secret coin; the budget is what the release costs then."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget) or not isinstance(self.bounds, Bounds):
@@ -90,7 +101,8 @@ class Plan:
                 )
         for name in ("public_labels", "public_features", "labels_only"):
             object.__setattr__(self, name, key_list(getattr(self, name), name))
-        object.__setattr__(self, "shares", _checked_shares(self.shares))
+        object.__setattr__(self, "sample_rate", checked_rate(self.sample_rate))
+        object.__setattr__(self, "shares", _checked_shares(self.shares, selecting=self.selection is not None))
         _check_combination(self)
         _ = self.calibration  # refuse now what could not run later
 
@@ -99,6 +111,8 @@ class Plan:
         """The chosen mechanism with its scales and threshold."""
         if self.mechanism != "auto":
             return self._calibrated(self.mechanism)
+        if self.selection is not None:
+            return self._calibrated("gaussian")
         laplace = self._calibrated("laplace")
         if self.budget.delta == 0:
             return laplace
@@ -110,7 +124,7 @@ class Plan:
         thresholded: Literal["pairs", "features"] | None = "pairs"
         if self.grid:
             thresholded = "features"
-        elif None not in known.values():
+        elif None not in known.values() or (self.selection is not None and self.known_labels is not None):
             thresholded = None
         scheme = Scheme(
             distinct=self.distinct,
@@ -119,8 +133,15 @@ class Plan:
             ),
             units=self.space == "units",
             thresholded=thresholded,
+            rounds=selection.ROUNDS[self.selection],
+            sample_rate=self.sample_rate,
         )
-        return calibrate(self.budget, self.bounds, self.shares, name=name, scheme=scheme)
+        return calibrate(self.inner_budget, self.bounds, self.shares, name=name, scheme=scheme)
+
+    @cached_property
+    def inner_budget(self) -> Budget:
+        """The guarantee of the release for a unit that takes part: the budget itself unless units are sampled."""
+        return self.budget if self.sample_rate is None else inner_budget(self.budget, self.sample_rate)
 
     @property
     def known_labels(self) -> tuple[str, ...] | None:
@@ -135,21 +156,35 @@ class Plan:
     @property
     def cost(self) -> Cost:
         """What the ledger is charged."""
-        return self.calibration.cost
+        if self.sample_rate is None:
+            return self.calibration.cost
+        pure = self.mechanism_name == "laplace" and self.calibration.threshold_delta == 0
+        return amplified_cost(self.budget, pure=pure)
+
+    @property
+    def threshold_delta(self) -> Fraction:
+        """How often, at most, a release shows a key that one unit alone has."""
+        return self.calibration.threshold_delta * (self.sample_rate or 1)
 
     @property
     def step(self) -> Fraction:
-        """One grid step of a released pair in the value's own units."""
-        return self.bounds.step / (1 << self.calibration.bounding.g)
+        """One grid step of a released pair in the value's own units, scaled up from the sample to everybody."""
+        return self.bounds.step / (1 << self.calibration.bounding.g) / (self.sample_rate or 1)
 
     def step_of(self, table: str) -> Fraction:
         """One grid step of a released table; labels and total of units space count whole units."""
-        return Fraction(1) if self.space == "units" and table in ("labels", "total") else self.step
+        return 1 / (self.sample_rate or Fraction(1)) if self.space == "units" and table in _COUNTING else self.step
 
     @property
     def sums(self) -> tuple[object, ...]:
-        """What the exact sums depend on: plans that are equal here can be served by one pass over the data."""
-        return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space
+        """What the exact sums depend on: plans that are equal here can be served by one pass over the data.
+
+        A plan that samples units or selects features equals none, not even itself: coins and vocabularies that two
+        releases share are not independent, and costs would not add up.
+        """
+        # proof: amplification.fresh
+        own = object() if self.sample_rate is not None or self.selection is not None else None
+        return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space, own
 
     @property
     def relies_on(self) -> list[str]:
@@ -166,18 +201,37 @@ class Plan:
         return found
 
     def steps(self, dialect: Dialect = DUCKDB, *, merged_keys: bool = False, counted: bool = False) -> list[Step]:
-        """Return the SQL from ``rows`` to the exact sums.
+        """Return the SQL from ``rows`` to the exact sums, as `phases` in one list."""
+        return [step for phase in self.phases(dialect, merged_keys=merged_keys, counted=counted) for step in phase]
+
+    def phases(
+        self, dialect: Dialect = DUCKDB, *, merged_keys: bool = False, counted: bool = False
+    ) -> list[list[Step]]:
+        """Return the SQL from ``rows`` to the exact sums, one list for each round of selection and one for the rest.
+
+        After a round's list its ``weights_n`` is noised, and the features released so far are put as ``released_n``.
 
         Args:
             dialect: The engine's spelling.
             merged_keys: Features or labels come from expressions, so distinct rows may have become equal ones.
             counted: Rows are counts of units with one row each.
         """
+        if counted and (self.sample_rate is not None or self.selection is not None):
+            raise InputError(
+                "Counts that were summed beforehand have no unit to toss a coin for or to select features by.",
+                hint="leave sample_rate and selection out, or observe the rows themselves",
+            )
         bounding = replace(self.calibration.bounding, counted=counted)
         if merged_keys and bounding.distinct is True:
             bounding = replace(bounding, distinct=False)
-        found = [*contributions.steps(bounding, dialect), aggregates.joint(bounding, dialect, self.labels_only)]
-        return [*found, *aggregates.unit_counts(bounding, dialect)] if self.space == "units" else found
+        rounds = [selection.steps(bounding, dialect, number) for number in range(1, bounding.rounds + 1)]
+        last = [
+            *contributions.bounded_steps(bounding, dialect),
+            aggregates.joint(bounding, dialect, self.labels_only),
+            *(aggregates.unit_counts(bounding, dialect) if self.space == "units" else []),
+        ]
+        first, *rest = [*rounds, last]
+        return [[*contributions.member_steps(bounding, dialect), *first], *rest]
 
     def explain(self, dialect: Dialect = DUCKDB) -> str:
         """Describe shares, noise, thresholds, guarantee and SQL. Reads nothing and costs nothing."""
@@ -200,6 +254,7 @@ class Plan:
             "budget": {"epsilon": _exact(self.budget.epsilon), "delta": _exact(self.budget.delta)},
             "bounds": self.bounds.to_dict(),
             "shares": {table: _exact(share) for table, share in self.shares.items()},
+            "sample_rate": None if self.sample_rate is None else _exact(self.sample_rate),
         }
 
     @classmethod
@@ -256,24 +311,48 @@ def _check_combination(plan: Plan) -> None:
             "leave marginals out",
         ): units and plan.marginals == "other",
         ("space='units' ignores values, but clip was given.", "leave clip out"): units and bounds.clip is not None,
+        **_wrong_selection(plan),
     }
     for (message, hint), is_wrong in wrong.items():
         if is_wrong:
             raise InputError(message, hint=hint)
 
 
-def _checked_shares(shares: Mapping[str, Any]) -> dict[str, Fraction]:
-    if not hasattr(shares, "items") or set(shares) != set(TABLES):
+def _wrong_selection(plan: Plan) -> dict[tuple[str, str], bool]:
+    chosen = plan.selection is not None
+    return {
+        (
+            f"selection={plan.selection!r} adds Gaussian noise, got mechanism='laplace'.",
+            "leave mechanism out",
+        ): chosen and plan.mechanism == "laplace",
+        (
+            f"selection={plan.selection!r} finds the features, but public_features already lists them.",
+            "leave selection out: listed features need no budget",
+        ): chosen and plan.public_features is not None,
+        (
+            f"selection={plan.selection!r} finds the features, so grid=True has nothing to select.",
+            "leave grid out: with public labels every pair of a selected feature is released",
+        ): chosen and plan.grid,
+    }
+
+
+def _checked_shares(shares: Mapping[str, Any], *, selecting: bool) -> dict[str, Fraction]:
+    given = shares if hasattr(shares, "items") else {}
+    names = (*TABLES, "selection") if selecting and "selection" in given else TABLES
+    if set(given) != set(names):
         raise InputError(
-            f"shares must name {', '.join(TABLES)}, got {sorted(shares) if hasattr(shares, 'items') else shares!r}.",
+            f"shares must name {', '.join(names)}, got {sorted(shares) if hasattr(shares, 'items') else shares!r}.",
             hint="shares={'pairs': 0.7, 'features': 0.23, 'labels': 0.06, 'total': 0.01}",
         )
-    exact = {table: exact_decimal(shares[table], f"the share of {table}") for table in TABLES}
+    exact = {table: exact_decimal(shares[table], f"the share of {table}") for table in names}
     if any(share <= 0 for share in exact.values()) or sum(exact.values()) != 1:
         raise InputError(
             f"shares must be positive and sum to 1, got {', '.join(f'{t}={shortest(s)}' for t, s in exact.items())}.",
             hint="shares={'pairs': 0.7, 'features': 0.23, 'labels': 0.06, 'total': 0.01}",
         )
+    if selecting and "selection" not in exact:
+        exact = {table: share * (1 - SELECTION_SHARE) for table, share in exact.items()}
+        exact["selection"] = SELECTION_SHARE
     return exact
 
 

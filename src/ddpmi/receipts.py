@@ -37,14 +37,14 @@ class Origin:
 
 def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapping[str, Any]) -> dict[str, Any]:
     """Write the receipt of a private release."""
-    gaussian = plan.mechanism_name == "gaussian"
+    concentrated = plan.cost.epsilon is None
     return {
         **_common(release_id, origin),
         "private": True,
         "notice": None,
         "guarantee": {
             **plan.budget.to_dict(),
-            "rho": float(plan.cost.rho) if gaussian else None,
+            "rho": float(plan.cost.rho) if concentrated else None,
             "unit": origin.unit,
             "neighbours": NEIGHBOURS,
         },
@@ -54,6 +54,7 @@ def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapp
         "marginals": plan.marginals,
         "tables": {name: _noise(noise, plan.step_of(name)) for name, noise in plan.calibration.tables.items()},
         "grid": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
+        "sample_rate": None if plan.sample_rate is None else float(plan.sample_rate),
         "relies_on": [*plan.relies_on, *origin.relies_on],
         "ledger": dict(ledger),
     }
@@ -74,6 +75,7 @@ def exact_receipt(origin: Origin, *, release_id: str, grid: tuple[Fraction, int]
         "marginals": "measured",
         "tables": {name: dict(bare) for name in ("pairs", "features", "labels", "total")},
         "grid": {"step": float(step), "g": g},
+        "sample_rate": None,
         "relies_on": list(origin.relies_on),
         "ledger": None,
     }
@@ -121,13 +123,7 @@ def describe(receipt: Mapping[str, Any]) -> str:
         ]
         if promise["rho"] is not None:
             lines.append(f"  from rho={promise['rho']:g} (zero-concentrated)")
-    lines += ["", "Noise", f"  {'table':<10}{'mechanism':<20}{'scale':>14}{'sd':>14}{'threshold':>12}"]
-    for name, noise in receipt["tables"].items():
-        shown = "-" if noise["threshold"] is None else noise["threshold"]
-        lines.append(f"  {name:<10}{noise['mechanism']:<20}{noise['scale']:>14.6g}{noise['sd_user']:>14.6g}{shown:>12}")
-    lines.append(
-        f"  scale and threshold in grid steps of {receipt['grid']['step']:g}/2^{receipt['grid']['g']}, sd in the user's units"
-    )
+    lines += ["", *_noise_lines(receipt)]
     if receipt["relies_on"]:
         lines += ["", "Relies on", *(f"  {text}" for text in receipt["relies_on"])]
     if receipt["ledger"]:
@@ -139,3 +135,18 @@ def describe(receipt: Mapping[str, Any]) -> str:
             f"  left then:  epsilon={left['epsilon']:g}, delta={left['delta']:g}",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _noise_lines(receipt: Mapping[str, Any]) -> list[str]:
+    lines = ["Noise", f"  {'table':<10}{'mechanism':<20}{'scale':>14}{'sd':>14}{'threshold':>12}"]
+    for name, noise in receipt["tables"].items():
+        shown = "-" if noise["threshold"] is None else noise["threshold"]
+        lines.append(f"  {name:<10}{noise['mechanism']:<20}{noise['scale']:>14.6g}{noise['sd_user']:>14.6g}{shown:>12}")
+    lines.append(
+        f"  scale and threshold in grid steps of {receipt['grid']['step']:g}/2^{receipt['grid']['g']}, sd in the user's units"
+    )
+    if receipt.get("sample_rate"):
+        lines.append(
+            f"  units took part with probability {receipt['sample_rate']:g}; a count is its sum divided by that"
+        )
+    return lines

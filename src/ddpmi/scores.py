@@ -155,8 +155,13 @@ def read(release: Released) -> Cells:
         feature_sums=feature_sums,
         label_sums=label_sums * grid,
         total=int(release.total) * grid,
-        unit=Fraction(str(receipt["grid"]["step"])) / (1 << int(receipt["grid"]["g"])),
+        unit=Fraction(str(receipt["grid"]["step"])) / (1 << int(receipt["grid"]["g"])) / _rate(receipt),
     )
+
+
+def _rate(receipt: Mapping[str, Any]) -> Fraction:
+    """The part of the units that was read; what they sum to stands for all."""
+    return Fraction(str(receipt.get("sample_rate") or 1))
 
 
 def space_of(receipt: Mapping[str, Any]) -> str:

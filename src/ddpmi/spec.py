@@ -38,8 +38,8 @@ class Columns:
     """The one whose privacy is protected; None where the data holds counts of units."""
     feature: str
     """What is ranked."""
-    label: str
-    """The group."""
+    label: str | None
+    """The group; None where a seed will make the labels."""
     value: str | None = None
     """A number per row; without it every (unit, feature, label) counts 1."""
     expressions: frozenset[str] = field(default=frozenset(), repr=False)
@@ -72,17 +72,19 @@ def find_columns(
         given: role -> column name, or None to recognise it.
         available: The source's column names.
         expressions: The roles whose name is an expression, which has been checked before.
-        counted: The data holds counts of units, so there is no unit to find.
+        counted: The data holds counts of units, so there is no unit to find, and a label is needed.
 
     Raises:
-        SchemaError: A column is missing, or a role was neither given nor recognised.
+        SchemaError: A column is missing, or a role other than the label was neither given nor recognised.
 
     >>> find_columns({"unit": None, "feature": None, "label": "country"}, ["id", "feature", "country"])
     Columns(unit='id', feature='feature', label='country', value=None)
     """
     names = list(available)
     roles = [role for role in KNOWN_NAMES if role != "unit" or not counted]
-    found = {role: given.get(role) or _recognise(role, names) for role in roles}
+    found = {role: given.get(role) or _recognise(role, names) for role in roles if role != "label" or counted}
+    if not counted and (label := given.get("label") or _known("label", names)):
+        found["label"] = label
     if given.get("value"):
         found["value"] = str(given["value"])
     missing = [name for role, name in found.items() if role not in expressions and name not in names]
@@ -94,16 +96,19 @@ def find_columns(
     return Columns(
         unit=found.get("unit"),
         feature=found["feature"],
-        label=found["label"],
+        label=found.get("label"),
         value=found.get("value"),
         expressions=expressions,
     )
 
 
+def _known(role: str, names: list[str]) -> str | None:
+    return next((known for known in KNOWN_NAMES[role] if known in names), None)
+
+
 def _recognise(role: str, names: list[str]) -> str:
-    for known in KNOWN_NAMES[role]:
-        if known in names:
-            return known
+    if (known := _known(role, names)) is not None:
+        return known
     raise SchemaError(
         f"No column was named for the {role}, and none of {_listing(names)} is called "
         f"{' or '.join(map(repr, KNOWN_NAMES[role]))}.",

@@ -9,21 +9,23 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.calibration import sensitivities
+from ddpmi.calibration import Sensitivity, sensitivities
 from ddpmi.measurements import Reading, measure, origin_of, summed_by
 from ddpmi.randomness import Keystream
 from ddpmi.receipts import private_receipt
 from ddpmi.releases import NOT_PRIVATE, Release
+from ddpmi.selection import WEIGHT_SQUARED, weight
 from ddpmi.statistics import binomial_tail, chi_square_tail, expected_counts
 from ddpmi.tables import KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from hypothesis.strategies import SearchStrategy
 
     from ddpmi.calibration import Mechanism
+    from ddpmi.engines import Engine
     from ddpmi.observations import Observations
     from ddpmi.plan import Plan
 
@@ -37,6 +39,7 @@ __all__ = [
     "seeded_release",
     "sensitivity_replay",
     "threshold_check",
+    "vocabularies",
 ]
 
 
@@ -50,20 +53,50 @@ def _source(seed: int | str) -> Keystream:
 
 def seeded_release(obs: Observations, plan: Plan, *, seed: int | str) -> Release:
     """Release with noise and salt from a seed: the same every time, charged to nobody, NOT PRIVATE."""
-    with summed_by(obs, plan, salt=_salt(seed)) as engine:
-        tables = measure(engine, Reading.of(plan), source=_source(seed))
+    source = _source(seed)
+    with summed_by(obs, plan, salt=_salt(seed), source=source) as engine:
+        tables = measure(engine, Reading.of(plan), source=source)
         origin = origin_of(obs, engine)
     receipt = private_receipt(plan, origin, release_id=f"seeded-{seed}", ledger={})
     stamp = {"private": False, "notice": f"{NOT_PRIVATE}: the noise came from a seed", "ledger": None}
     return Release(receipt=receipt | stamp, tables=tables)
 
 
-def exact_sums(obs: Observations, plan: Plan, *, seed: int | str = 0) -> dict[str, pa.Table]:
-    """Return the sums that noise would be added to, for every key that occurs. Left of the border."""
+def exact_sums(
+    obs: Observations, plan: Plan, *, seed: int | str = 0, replay: Sequence[Sequence[str]] | None = None
+) -> dict[str, pa.Table]:
+    """Return the sums that noise would be added to, for every key that occurs. Left of the border.
+
+    Args:
+        obs: The data.
+        plan: What is summed.
+        seed: Chooses the salt, and the noise of the vocabulary where the plan selects features.
+        replay: Features that each round of the selection released, to be taken instead of drawn.
+    """
     exact = replace(Reading.of(plan), noises=None, grid=False, other=False)
-    with summed_by(obs, plan, salt=_salt(seed)) as engine:
+    with summed_by(obs, plan, salt=_salt(seed), source=_source(seed), replay=replay) as engine:
         tables = measure(engine, exact)
-    return {name: tables.scan(name) for name in KEYS}
+        rounds = {f"selection {n}": _weights(engine, n) for n in range(1, len(plan.calibration.selection) + 1)}
+    return {name: tables.scan(name) for name in KEYS} | rounds
+
+
+def vocabularies(obs: Observations, plan: Plan, *, seed: int | str = 0) -> list[list[str]]:
+    """Draw the features that each round of a plan's selection releases, with noise from a seed. NOT PRIVATE."""
+    found: list[list[str]] = []
+    with summed_by(obs, plan, salt=_salt(seed), source=_source(seed)) as engine:
+        for number in range(1, len(plan.calibration.selection) + 1):
+            batches = engine.batches(f"SELECT feature FROM released_{number}")
+            known = {feature for batch in batches for feature in batch.column(0).to_pylist()}
+            found.append(sorted(known.difference(*found)))
+    return found
+
+
+def _weights(engine: Engine, number: int) -> pa.Table:
+    import pyarrow as pa
+
+    schema = pa.schema([("feature", pa.string()), ("sum", pa.int64())])
+    batches = engine.batches(f"SELECT feature, sum FROM weights_{number} ORDER BY feature")
+    return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema=schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,23 +124,28 @@ class Moved:
 def sensitivity_replay(
     with_unit: Observations, without_unit: Observations, plan: Plan, *, seed: int | str = 0
 ) -> list[Moved]:
-    """Compute the sums with and without one unit, on the same salt, and compare them with the plan.
+    """Compute the sums with and without one unit, on the same salt and vocabulary, and compare them with the plan.
 
     Args:
         with_unit: The data.
         without_unit: The same data without all rows of one unit.
         plan: Declares how far the sums may move.
-        seed: Chooses the salt.
+        seed: Chooses the salt, and the vocabulary where the plan selects features.
     """
-    before, after = (exact_sums(obs, plan, seed=seed) for obs in (with_unit, without_unit))
+    replay = vocabularies(with_unit, plan, seed=seed) if plan.selection is not None else None
+    before, after = (exact_sums(obs, plan, seed=seed, replay=replay) for obs in (with_unit, without_unit))
     return moved_between(before, after, plan)
 
 
 def moved_between(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table], plan: Plan) -> list[Moved]:
     """Compare two results of `exact_sums` that differ by one unit with what the plan declares."""
     declared = sensitivities(plan.calibration.bounding, units=plan.space == "units")
+    rounds = [f"selection {n}" for n in range(1, len(plan.calibration.selection) + 1)]
+    all_keys = {str(table): keys for table, keys in KEYS.items()}
+    all_keys |= dict.fromkeys(rounds, ("feature",))
+    declared |= dict.fromkeys(rounds, Sensitivity(linf=weight(1), l1=None, l2_squared=WEIGHT_SQUARED))
     found = []
-    for table, keys in KEYS.items():
+    for table, keys in all_keys.items():
         changes = _changes(before[table], after[table], list(keys))
         allowed = declared[table]
         found.append(
@@ -171,10 +209,12 @@ def threshold_check(
         }
     )
     obs = observe(rows)
-    with summed_by(obs, plan, salt=_salt(seed or 0)) as engine:
-        tables = measure(engine, Reading.of(plan), source=None if seed is None else _source(seed))
-    seen = {feature.rsplit("-", 1)[0] for feature in tables.pairs.column("feature").to_pylist()}
-    return Rate(events=len(seen), trials=units, allowed=float(plan.cost.delta))
+    source = None if seed is None else _source(seed)
+    with summed_by(obs, plan, salt=_salt(seed or 0), source=source) as engine:
+        tables = measure(engine, Reading.of(plan), source=source)
+    shown = tables.features if plan.selection is not None else tables.pairs
+    seen = {feature.rsplit("-", 1)[0] for feature in shown.column("feature").to_pylist()}
+    return Rate(events=len(seen), trials=units, allowed=float(plan.threshold_delta))
 
 
 def sampler_check(mechanism: Mechanism, *, size: int, seed: int | str | None = None) -> float:

@@ -89,6 +89,8 @@ def places_of(key: Floats, joint: Integers, rows: Integers, chosen: Integers) ->
     >>> places_of(np.array([0.0, -1.0, 0.0, -3.0]), np.array([5, 1, 9, 5]), np.arange(4), np.array([0, 3])).tolist()
     [4, 1]
     """
+    if not len(chosen):
+        return np.empty(0, np.int64)
     keys, steps = key[rows], np.unique(key[chosen])
     # Whatever stands behind all chosen ones does not matter, and most rows do.
     ahead_of_last = keys <= steps[-1]
