@@ -110,7 +110,7 @@ def check(path: Path, acknowledged: list[str], expected: int) -> None:
     assert ledger.status().spent.epsilon == expected
 
 
-def kill_writers(path: Path, rounds: int, *, seed: int = 20) -> None:
+def check_killed_writers(path: Path, rounds: int, *, seed: int = 20) -> None:
     """Kill two writers at some moment after the first charge of one, again and again on one file."""
     Ledger(path, limit=Budget(10**6))
     moments = random.Random(seed)
@@ -189,7 +189,7 @@ def test_threads_never_overspend_together(tmp_path: Path) -> None:
 
 def test_a_killed_writer_loses_nothing(tmp_path: Path) -> None:
     """After each of 5 double kills the file opens, verifies, and holds every acknowledged charge."""
-    kill_writers(tmp_path / "a.ledger", 5)
+    check_killed_writers(tmp_path / "a.ledger", 5)
 
 
 @pytest.mark.full
@@ -205,4 +205,4 @@ def test_many_processes_never_overspend_together(tmp_path: Path) -> None:
 def test_many_killed_writers_lose_nothing(tmp_path: Path) -> None:
     """After each of 100 double kills the file opens, verifies, and holds every acknowledged charge."""
     for repetition in range(20):
-        kill_writers(tmp_path / f"{repetition}.ledger", 5, seed=repetition)
+        check_killed_writers(tmp_path / f"{repetition}.ledger", 5, seed=repetition)
