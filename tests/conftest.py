@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import Phase, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
+
+# For mutants: a failure is all that is asked, and the smallest example may take minutes to find.
+settings.register_profile("no-shrinking", phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -351,7 +351,20 @@ def test_every_mutant_is_caught(mutant: Mutant, tmp_path: Path) -> None:
     file.write_text(text.replace(mutant.old, mutant.new))
     name, *select = mutant.tests.split(" ", 2)
     selected = [select[0], select[1].strip("'")] if select else []
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not full"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+        "-m",
+        "not full",
+        "--hypothesis-profile=no-shrinking",
+    ]
     done = subprocess.run(
         [*command, str(ROOT / "tests" / name), *selected],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -374,7 +387,19 @@ def test_every_mutant_still_fits_the_sources() -> None:
 def test_the_same_tests_pass_without_a_mutant(tmp_path: Path) -> None:
     """A copy without a mistake passes, so a failure above means that the mistake was seen."""
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "-m", "not full"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+        "-m",
+        "not full",
+        "--hypothesis-profile=no-shrinking",
+    ]
     done = subprocess.run(
         [*command, str(ROOT / "tests" / "test_calibration.py"), "-k", "labels_widen"],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
