@@ -34,6 +34,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Summary(Path(path)), "ddpmi-summary")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the long counts an hour; all others have the limit of the configuration."""
+    for item in items:
+        if item.get_closest_marker("full") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3600))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """Turn a skip into a failure in continuous integration: what is not run there is run nowhere."""

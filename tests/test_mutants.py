@@ -339,40 +339,41 @@ QUICK = {
 }
 
 
-@pytest.mark.parametrize(
-    "mutant", [pytest.param(m, id=m.name, marks=() if m.name in QUICK else pytest.mark.full) for m in MUTANTS]
-)
-def test_every_mutant_is_caught(mutant: Mutant, tmp_path: Path) -> None:
-    """The mistake makes the named tests fail, and fails them by an assertion or error of the product, not by a typo."""
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    file = tmp_path / "src" / "ddpmi" / mutant.file
-    text = file.read_text()
-    assert mutant.old in text, "the mutant no longer fits the sources"
-    file.write_text(text.replace(mutant.old, mutant.new))
-    name, *select = mutant.tests.split(" ", 2)
+def outcome_of(sources: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    """Run some tests against a copy of the sources."""
+    name, *select = tests.split(" ", 2)
     selected = [select[0], select[1].strip("'")] if select else []
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        "addopts=",
-        "-m",
-        "not full",
-        "--hypothesis-profile=no-shrinking",
-    ]
-    done = subprocess.run(
+    # Only whether a test fails matters: a smallest example or a difference of long tables may take minutes to find.
+    fast = ["-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--hypothesis-profile=no-shrinking"]
+    command = [sys.executable, "-m", "pytest", *fast, "-o", "addopts=", "-m", "not full"]
+    return subprocess.run(
         [*command, str(ROOT / "tests" / name), *selected],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
-        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1"},
+        cwd=sources.parent,
         capture_output=True,
         text=True,
         check=False,
+        timeout=300,
     )
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    """Copy the sources."""
+    copied: Path = shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    return copied
+
+
+@pytest.mark.parametrize(
+    "mutant", [pytest.param(m, id=m.name, marks=() if m.name in QUICK else pytest.mark.full) for m in MUTANTS]
+)
+def test_every_mutant_is_caught(mutant: Mutant, sources: Path) -> None:
+    """The mistake makes the named tests fail, and fails them by an assertion or error of the product, not by a typo."""
+    file = sources / "ddpmi" / mutant.file
+    text = file.read_text()
+    assert mutant.old in text, "the mutant no longer fits the sources"
+    file.write_text(text.replace(mutant.old, mutant.new))
+    done = outcome_of(sources, mutant.tests)
     assert done.returncode == 1, done.stdout[-2000:]
     assert "failed" in done.stdout
     assert "SyntaxError" not in done.stdout
@@ -384,28 +385,7 @@ def test_every_mutant_still_fits_the_sources() -> None:
     assert lost == []
 
 
-def test_the_same_tests_pass_without_a_mutant(tmp_path: Path) -> None:
+def test_the_same_tests_pass_without_a_mutant(sources: Path) -> None:
     """A copy without a mistake passes, so a failure above means that the mistake was seen."""
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-o",
-        "addopts=",
-        "-m",
-        "not full",
-        "--hypothesis-profile=no-shrinking",
-    ]
-    done = subprocess.run(
-        [*command, str(ROOT / "tests" / "test_calibration.py"), "-k", "labels_widen"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = outcome_of(sources, "test_calibration.py -k labels_widen")
     assert done.returncode == 0, done.stdout[-2000:]
