@@ -62,6 +62,12 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
     return report
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a test's ledger lives."""
+    return tmp_path / "visits.ledger"
+
+
 class _Summary:
     """Counts of outcomes, and how long each test marked `full` took."""
 

@@ -282,48 +282,6 @@ def test_receipt(place: Place) -> None:
     assert told == json.loads(Path("visits.release/receipt.json").read_text(encoding="utf-8"))
 
 
-# -- ledgers ------------------------------------------------------------------------------------------------
-
-
-def test_ledger_show(place: Place) -> None:
-    """JSON has numbers for one dataset; without a name it is the default one or the only one."""
-    place.release("--dataset", "visits")
-    told = json.loads(place.run("ledger", "show", "visits.ledger", "--format", "json").out)
-    assert (told["dataset"], told["limit"]) == ("visits", {"epsilon": 4.0, "delta": 1e-5})
-    entry = told["entries"][0]
-    assert (entry["state"], entry["epsilon"], entry["delta"]) == ("released", 1.0, 1e-6)
-    assert told["spent"]["epsilon"] + told["left"]["epsilon"] == pytest.approx(4)
-    place.release(output="second")
-    ran = place.run("ledger", "show", "visits.ledger", "--format", "json")
-    assert json.loads(ran.out)["dataset"] == "default"
-    assert "'visits'" in ran.err
-    unused = json.loads(place.run("ledger", "show", "visits.ledger", "--dataset", "n", "--format", "json").out)
-    assert (unused["entries"], unused["spent"]) == ([], {"epsilon": 0.0, "delta": 0.0})
-
-
-def test_ledger_show_table(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The table names limit, spent and left, and each charge."""
-    assert "No release was charged yet." in place.run("ledger", "show", "visits.ledger").out
-    place.release("--release-id", "monday")
-    shown = place.run("ledger", "show", "visits.ledger").out
-    assert [word in shown for word in ("limit", "spent", "left", "monday", "released", "time")] == [True] * 6
-    monkeypatch.setattr(cli_show, "_width", lambda: 80)
-    narrow = place.run("ledger", "show", "visits.ledger").out
-    assert ("monday" in narrow, max(map(len, narrow.splitlines())) <= 80) == (True, True)
-
-
-def test_ledger_verify_and_export(place: Place) -> None:
-    """A whole ledger verifies, and its events are JSON; an edited one fails with exit 1."""
-    place.release()
-    assert place.run("ledger", "verify", "visits.ledger").code == 0
-    events = json.loads(place.run("ledger", "export", "visits.ledger").out)
-    assert [event["kind"] for event in events] == ["created", "charged", "released"]
-    whole = Path("visits.ledger").read_bytes()
-    Path("visits.ledger").write_bytes(whole.replace(b"gaussian", b"gausSian"))
-    ran = place.run("ledger", "verify", "visits.ledger")
-    assert (ran.code, "Hint:" in ran.err) == (1, True)
-
-
 # -- what is refused ----------------------------------------------------------------------------------------
 
 

@@ -527,17 +527,6 @@ def test_report_refuses(pair: Place, words: tuple[str, ...]) -> None:
     assert (ran.code, told_clearly(ran), pair.names()) == (2, True, before), ran.err
 
 
-def test_expunge_removes_the_folder_and_keeps_the_charge(place: Place) -> None:
-    """The release is gone, its entry is not, and its id is never drawn again."""
-    assert place.release("--release-id", "monday").code == 0
-    ran = place.run("expunge", "visits.release")
-    assert (ran.code, (place.folder / "visits.release").exists()) == (0, False)
-    assert "charge stays" in ran.err
-    assert place.charges() == ["released"]
-    assert place.release("--release-id", "monday").code != 0
-    assert place.run("expunge", "visits.release").code == 2
-
-
 @pytest.mark.parametrize(
     ("words", "keywords"),
     [(("--sample-rate", "0.5"), {"sample_rate": "0.5"}), (("--selection", "sips"), {"selection": "sips"})],

@@ -102,3 +102,20 @@ def ledger_export(file: File, /) -> None:
         file: The ledger.
     """
     show.put(json.dumps(steps.open_ledger(file).export(), indent=2) + "\n")
+
+
+@app.command(name="upgrade", help_epilogue=example("ddpmi ledger upgrade visits.ledger"))
+def ledger_upgrade(file: File, /) -> None:
+    """Bring a ledger that an older ddpmi wrote to this version. What was spent stays spent.
+
+    Older versions of ddpmi refuse the file from then on.
+
+    Args:
+        file: The ledger.
+    """
+    from ddpmi.ledger import upgrade_ledger
+
+    found, made = upgrade_ledger(file)
+    show.say(
+        f"{file} has schema {made} already." if found == made else f"{file} now has schema {made}, it had {found}."
+    )

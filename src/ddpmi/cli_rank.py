@@ -170,22 +170,30 @@ def receipt(
     show.put(json.dumps(found, indent=2) + "\n" if format == "json" else show.printed(describe(found)))
 
 
-def expunge(folder: Folder, /) -> None:
+def expunge(folder: Folder, /, *, ledger: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> None:
     """Remove a release. What it cost stays spent, and its entry stays in the ledger.
 
     Args:
         folder: The release.
+        ledger: The ledger that paid for it, to record there that the release was removed.
     """
     from ddpmi.releases import expunge as remove
 
     release_id = steps.load_release(folder).release_id
+    book = None if ledger is None else steps.open_ledger(ledger)
+    if book is not None and book.find(release_id) is None:
+        raise InputError(
+            f"{ledger} has no entry of the release {release_id}.", hint="give the ledger that paid for it, or none"
+        )
     remove(folder)
+    if book is not None:
+        book.mark(release_id, "expunged")
     show.say(f"Removed the release {release_id} in {folder}. Its charge stays in the ledger.")
 
 
 def add_to(app: App) -> None:
     """Make these commands known to the program."""
-    app.command(expunge, help_epilogue=example("ddpmi expunge visits.release"))
+    app.command(expunge, help_epilogue=example("ddpmi expunge visits.release --ledger visits.ledger"))
     app.command(
         rank,
         help_epilogue=example(

@@ -15,18 +15,24 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from ddpmi.accounting import Amount, Cost, Limit, Total, admits, room, spent
 from ddpmi.budget import Budget, shortest
 from ddpmi.errors import BudgetExceeded, InputError, LedgerError
-from ddpmi.ledger_entries import CHARGE_COLUMNS, ENTRIES, Charge, ChargeFields, Entry, Status, budget_of
-from ddpmi.ledger_file import create, damaged, now, opened
-from ddpmi.ledger_schema import TOTALS, chained
+from ddpmi.ledger_entries import CHARGE_COLUMNS, ENTRIES, Charge, ChargeFields, Entry, State, Status, budget_of
+from ddpmi.ledger_file import create, damaged, now, opened, version_of
+from ddpmi.ledger_schema import SCHEMA_VERSION, TOTALS, chained, expected_schema, schema_of, upgrade
 
 if TYPE_CHECKING:
     import os
     import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["Charge", "Entry", "Ledger", "Status"]
+__all__ = ["Charge", "Entry", "Ledger", "Status", "upgrade_ledger"]
 
 _NOTHING = Cost.of_laplace([])
+#: What a release may be before it becomes something else. A crash may leave a published one "charged".
+_BEFORE: dict[str, tuple[State, ...]] = {
+    "released": ("charged",),
+    "abandoned": ("charged",),
+    "expunged": ("charged", "released"),
+}
 
 
 class Ledger:
@@ -114,26 +120,26 @@ class Ledger:
                 _write_charge(connection, charge)
             return [self._entry(connection, charge.release_id) for charge in charges]
 
-    def mark(self, release_id: str, state: Literal["released", "abandoned"]) -> Entry:
-        """Record what became of a charged release; its cost stays spent either way.
+    def mark(self, release_id: str, state: Literal["released", "abandoned", "expunged"]) -> Entry:
+        """Record what became of a charged release; its cost stays spent whatever it was.
 
         Args:
             release_id: The release.
-            state: What happened. Saying the same again changes nothing.
+            state: What happened. Saying the same again changes nothing. Only what was not abandoned is expunged.
 
         Returns:
             The entry.
 
         Raises:
-            LedgerError: The release was never charged, or ended in the other state.
+            LedgerError: The release was never charged, or ended in another state.
         """
-        if state not in {"released", "abandoned"}:
-            raise InputError(f"state must be 'released' or 'abandoned', got state={state!r}.", hint="'released'")
+        if state not in _BEFORE:
+            raise InputError(f"state must be one of {', '.join(_BEFORE)}, got state={state!r}.", hint="'released'")
         with self._open(write=True) as connection:
             entry = self._entry(connection, release_id)
             if entry.state == state:
                 return entry
-            if entry.state != "charged":
+            if entry.state not in _BEFORE[state]:
                 raise LedgerError(
                     f"release {release_id!r} is already {entry.state}.",
                     hint="make a new release with a new id.",
@@ -244,6 +250,40 @@ class Ledger:
             f"epsilon={_rounded_down(left.epsilon)}, delta={_rounded_down(left.delta)} left.",
             hint=f"rank an earlier release again, it is free: ddpmi ledger show {self.path}",
         )
+
+
+def upgrade_ledger(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Bring a ledger of an older version of ddpmi to the newest schema, in one transaction. Nothing in it changes.
+
+    Older versions of ddpmi refuse the file from then on.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The version it had, and the version it has.
+
+    Raises:
+        LedgerError: It is missing, foreign, damaged, busy, read-only, or newer than this ddpmi; it was left as it was.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = Ledger(f"{folder}/visits.ledger", limit=Budget(1))
+    ...     upgrade_ledger(made.path)
+    (2, 2)
+    """
+    path = Path(path)
+    with opened(path, write=True, older=True) as connection:
+        found = version_of(connection)
+        limit = _read_limit(path, connection)
+        _check_rows(path, connection, limit)
+        for version in range(found, SCHEMA_VERSION):
+            for statement in upgrade(version):
+                connection.execute(statement)
+        if schema_of(connection) != expected_schema():
+            raise damaged(path, "it cannot be upgraded")
+        _check_rows(path, connection, limit)
+    return found, SCHEMA_VERSION
 
 
 def _rounded_down(value: Fraction) -> str:

@@ -14,7 +14,7 @@ from ddpmi.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-State = Literal["charged", "released", "abandoned"]
+State = Literal["charged", "released", "abandoned", "expunged"]
 
 _LARGEST_EPSILON = 10**6
 
@@ -135,7 +135,7 @@ class Entry:
     time: str
     """When it was charged, UTC; shown, never compared."""
     state: State
-    """Whether the release is known to be published, known to be given up, or neither; all three are spent."""
+    """Whether the release is known to be published, given up, or removed after all; whatever it is, it is spent."""
     mechanism: str
     """The noise, as text."""
     guarantee: Budget

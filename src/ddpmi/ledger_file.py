@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpmi.errors import LedgerError
-from ddpmi.ledger_schema import APPLICATION_ID, SCHEMA, SCHEMA_VERSION, chained, expected_schema, schema_of
+from ddpmi.ledger_schema import APPLICATION_ID, SCHEMA_VERSION, chained, expected_schema, schema, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def _fill(path: Path, limit: Limit) -> None:
     with closing(_connect(path)) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}")
+        connection.executescript(f"BEGIN IMMEDIATE;{schema()}")
         row = (1, secrets.token_hex(16), limit.epsilon, limit.rho, limit.delta)
         connection.execute("INSERT INTO limits VALUES (?, ?, ?, ?, ?)", row)
         event = (1, "created", None, now())
@@ -112,7 +112,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+def opened(path: Path, *, write: bool = False, older: bool = False) -> Iterator[sqlite3.Connection]:
     """Open a ledger inside one transaction, committed at the end or undone by any error.
 
     The file is never opened by other means: on POSIX systems closing any handle of a file drops the locks
@@ -121,6 +121,7 @@ def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
     Args:
         path: The ledger file.
         write: Whether rows will be added; the transaction then excludes all other writers from its start.
+        older: Whether the schema may be one of an older version.
 
     Yields:
         The connection.
@@ -138,8 +139,9 @@ def opened(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
     _check_file(path, write=write)
     try:
         with closing(_connect(path)) as connection:
-            _identify(path, connection)
+            _check_journal(path, connection)
             connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            _identify(path, connection, older=older)
             yield connection
             connection.execute("COMMIT")
     except sqlite3.Error as error:
@@ -167,20 +169,44 @@ def _check_file(path: Path, *, write: bool) -> None:
         raise LedgerError(f"{path} is read-only, so nothing can be charged.", hint=f"chmod u+w '{path}'")
 
 
-def _identify(path: Path, connection: sqlite3.Connection) -> None:
-    """Refuse what is not a whole ledger of this version."""
+def _check_journal(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse another journal than ours; it can be asked for outside of a transaction only."""
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise not_a_ledger(path)
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != SCHEMA_VERSION:
-        raise LedgerError(
-            f"{path} has ledger schema {version}, this ddpmi knows schema {SCHEMA_VERSION}.",
-            hint="use the version of ddpmi that wrote it, or a newer one.",
-        )
-    if schema_of(connection) != expected_schema():
-        raise damaged(path, "its tables or their guards were changed")
     if connection.execute("PRAGMA journal_mode = DELETE").fetchone() != ("delete",):
         raise damaged(path, "its journal mode was changed")
+
+
+def _identify(path: Path, connection: sqlite3.Connection, *, older: bool) -> None:
+    """Refuse what is not a whole ledger of this version, or of an older one. Inside the transaction: it may be upgraded."""
+    version = version_of(connection)
+    if not (1 if older else SCHEMA_VERSION) <= version <= SCHEMA_VERSION:
+        raise other_version(path, version)
+    if schema_of(connection) != expected_schema(version):
+        raise damaged(path, "its tables or their guards were changed")
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Read the version of the schema.
+
+    >>> version_of(sqlite3.connect(":memory:"))
+    0
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def other_version(path: Path, version: int) -> LedgerError:
+    """Make the error for a ledger of another version.
+
+    >>> print(other_version(Path("a.ledger"), 1).hint)
+    ddpmi ledger upgrade a.ledger
+    """
+    older = 0 < version < SCHEMA_VERSION
+    return LedgerError(
+        f"{path} has ledger schema {version}, this ddpmi writes schema {SCHEMA_VERSION}.",
+        hint=f"ddpmi ledger upgrade {path}" if older else "use the version of ddpmi that wrote it, or a newer one.",
+    )
 
 
 def not_a_ledger(path: Path) -> LedgerError:
