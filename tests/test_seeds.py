@@ -81,6 +81,36 @@ def test_one_unit_moves_sums_no_further_than_declared(rows, seed: Seed, mechanis
     assert all(moved.within for moved in sensitivity_replay(observed(rows, seed), observed(rest, seed), plan))
 
 
+@SETTINGS
+@given(
+    rows=hostile_rows(features=12),
+    seed=seeds(),
+    rate=st.sampled_from([None, "0.7"]),
+    kind=st.sampled_from([None, "set_union", "sips"]),
+    data=st.data(),
+)
+def test_seeds_go_with_coins_and_vocabularies(rows, seed: Seed, rate, kind, data: st.DataObject) -> None:
+    """Labels come first, then the coin, then the vocabulary: sums equal plain Python's, and one unit moves them as declared."""
+    plan = Plan(
+        budget=Budget(50, 0.1),
+        bounds=Bounds(pairs=2, cap=3),
+        mechanism="gaussian",
+        public_labels=SEED_LABELS,
+        sample_rate=rate,
+        selection=kind,
+    )
+    replay = [["f1", "f2"], ["ß"], ["f3"]][: len(plan.calibration.selection)]
+    known = {name for names in replay for name in names}
+    labelled = [row for row in relabelled(rows, seed) if not replay or row[1] in known]
+    found = exact_sums(observed(rows, seed), plan, replay=replay)["pairs"].to_pylist()
+    expected = joint(labelled, plan.calibration.bounding, _salt(0))
+    # With a vocabulary every known pair is there, also where it is zero.
+    assert {(row["feature"], row["label"]): row["sum"] for row in found if row["sum"]} == expected
+    unit = data.draw(st.sampled_from([row[0] for row in rows] or [None]))
+    rest = [row for row in rows if row[0] != unit]
+    assert all(moved.within for moved in sensitivity_replay(observed(rows, seed), observed(rest, seed), plan))
+
+
 def test_the_only_unit_that_shows_the_seed_labels_nobody_else() -> None:
     """Without it every other unit keeps its label, so no sum moves further than one unit may move it."""
     others = [(f"u{n}", "f", "x") for n in range(50)]
