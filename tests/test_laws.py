@@ -23,13 +23,14 @@ PACKAGE = SRC / "ddpmi"
 LAYERS = {
     "words": "errors spec budget show",
     "maths": """noise noise_samplers noise_tables noise_tails randomness
-                accounting amplification measures mi scores stability statistics uncertainty views""",
+                accounting amplification measures mi scores scoring stability statistics uncertainty views""",
     "text": "statements seeds contributions aggregates selection calibration plan explain",
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",
-    "io": """engines engines.expressions engines.files engines.frames engines.lakes engines.duckdb engines.spark engines.postgres
+    "io": """engines engines.draws engines.expressions engines.files engines.frames engines.lakes engines.duckdb
+             engines.spark engines.spark_sessions engines.spark_sources engines.postgres
              ledger ledger_entries ledger_file ledger_schema""",
     "inside": "roles observations measurements curator",
-    "outside": "rankings comparisons charts reports explorer",
+    "outside": "rankings rankings_spark comparisons charts reports explorer",
     "doors": """cascade_specs cascades cli cli_columns cli_expand cli_keys cli_ledger cli_options cli_rank cli_show cli_steps
                 demo testing datasets __init__ __main__""",
 }
@@ -41,7 +42,8 @@ PRIVATE = re.compile(r"(engines|ledger|observations|curator)\b|ledger_")
 DRIVERS = {
     "duckdb": r"(engines\.|tables_)duckdb",
     "_duckdb": r"(engines\.|tables_)duckdb",
-    "pyspark": r"(engines\.|tables_)spark",
+    "pyspark": r"(engines\.|tables_)spark\w*",
+    "py4j": r"engines\.spark\w*",
     "psycopg": r"engines\.postgres",
     "psycopg2": r"engines\.postgres",
     "adbc_driver_manager": r"engines\.postgres",
@@ -318,6 +320,7 @@ def test_the_operating_system_is_asked_for_bits_in_few_places() -> None:
         "randomness",
         "contributions",
         "curator",
+        "engines.spark",
         "ledger",
         "ledger_file",
         "releases",

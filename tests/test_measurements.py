@@ -165,7 +165,7 @@ def test_one_unit_moves_the_remainders_no_further_than_declared(mechanism: str, 
             engine.put("known_features", pa.table({"feature": ["common", "f0", "f1"]}))
             results.append(
                 {
-                    key: [row for b in engine.batches(remainder(key)) for row in b.to_pylist()]
+                    key: [row for b in engine.batches(remainder(key, engine.dialect)) for row in b.to_pylist()]
                     for key in ("label", "feature")
                 }
             )

@@ -45,14 +45,14 @@ MUTANTS = [
     ),
     Mutant(
         "noise comes from a fixed key",
-        "measurements.py",
+        "engines/draws.py",
         "noise.mechanism, source)",
         "noise.mechanism, source or __import__('ddpmi.randomness').randomness.Keystream(bytes(32)))",
         "test_curator.py -k different_noise",
     ),
     Mutant(
         "nothing is thresholded",
-        "measurements.py",
+        "engines/draws.py",
         "drawn if noise.threshold is None else",
         "drawn if True else",
         "test_curator.py -k sets_groups_apart",
@@ -112,8 +112,8 @@ MUTANTS = [
     Mutant(
         "values of one pair are not clipped",
         "contributions.py",
-        "CAST(LEAST(SUM(q), {bounding.bounds.levels}) AS BIGINT)",
-        "CAST(SUM(q) AS BIGINT)",
+        "CAST(LEAST({total}, {most}) AS BIGINT)",
+        "CAST({total} AS BIGINT)",
         "test_contributions.py -k adversarial",
     ),
     Mutant(
@@ -168,8 +168,8 @@ MUTANTS = [
     Mutant(
         "rows without a unit are kept",
         "observations.py",
-        'for role, sql in roles.items() if role != "value"]',
-        'for role, sql in roles.items() if role not in ("value", "unit")]',
+        'for role in roles if role != "value"]',
+        'for role in roles if role not in ("value", "unit")]',
         "test_curator.py -k without_a_unit",
     ),
     Mutant(

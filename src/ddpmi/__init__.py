@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from ddpmi.observations import Observations, observe, observe_counts
     from ddpmi.plan import Plan
     from ddpmi.rankings import Ranking, rank
+    from ddpmi.rankings_spark import SparkRanking, rank_on_spark
     from ddpmi.releases import Release
     from ddpmi.reports import report
     from ddpmi.spec import Bounds
-    from ddpmi.statements import sql
+    from ddpmi.statements import sql, table
 
 __all__ = [
     "Bounds",
@@ -41,6 +42,7 @@ __all__ = [
     "Release",
     "ReleaseError",
     "SchemaError",
+    "SparkRanking",
     "cascade",
     "compare",
     "exact",
@@ -48,10 +50,12 @@ __all__ = [
     "observe",
     "observe_counts",
     "rank",
+    "rank_on_spark",
     "release",
     "release_many",
     "report",
     "sql",
+    "table",
 ]
 
 _HOMES = {
@@ -62,6 +66,7 @@ _HOMES = {
     "Plan": "plan",
     "Ranking": "rankings",
     "Release": "releases",
+    "SparkRanking": "rankings_spark",
     "cascade": "cascades",
     "compare": "comparisons",
     "exact": "curator",
@@ -69,10 +74,12 @@ _HOMES = {
     "observe": "observations",
     "observe_counts": "observations",
     "rank": "rankings",
+    "rank_on_spark": "rankings_spark",
     "release": "curator",
     "release_many": "curator",
     "report": "reports",
     "sql": "statements",
+    "table": "statements",
 }
 
 

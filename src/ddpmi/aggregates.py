@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ddpmi.statements import Dialect, Step, literal
+from ddpmi.statements import Dialect, Step
 
 if TYPE_CHECKING:
     from ddpmi.contributions import Bounding
@@ -26,11 +26,11 @@ def joint(bounding: Bounding, dialect: Dialect, only: tuple[str, ...] | None = N
     """
     # proof: bounding.integers
     uniform = bounding.uniform
-    total = "SUM(x)" if uniform is None else f"CAST(COUNT(*) AS {dialect.wide}) * {uniform}"
+    total = dialect.sum("x", bounding.largest) if uniform is None else f"CAST(COUNT(*) AS {dialect.wide}) * {uniform}"
     source = "bounded"
     if only is not None:
         # proof: public.only
-        listed = ", ".join(literal(label) for label in only)
+        listed = ", ".join(dialect.literal(label) for label in only)
         chosen = f"CASE WHEN {dialect.as_text('label')} IN ({listed}) THEN label END"
         source = f"(SELECT feature, {chosen} AS label, x FROM bounded) AS relabelled"
     feature, label = dialect.as_text("feature"), dialect.as_text("label")
@@ -60,9 +60,8 @@ def unit_counts(bounding: Bounding, dialect: Dialect) -> list[Step]:
         once = f"({light}\n  UNION ALL SELECT DISTINCT unit, label FROM kept_pairs) AS once"
         by_label, every = label.format(count="COUNT(*)", source=once), "SELECT COUNT(*) AS sum FROM units"
     largest = "SELECT unit, feature, MAX(x) AS x FROM bounded GROUP BY unit, feature"
-    features = (
-        f"SELECT {dialect.as_text('feature')} AS feature, SUM(x) AS sum FROM ({largest}) AS largest GROUP BY feature"
-    )
+    feature, total = dialect.as_text("feature"), dialect.sum("x", bounding.largest)
+    features = f"SELECT {feature} AS feature, {total} AS sum FROM ({largest}) AS largest GROUP BY feature"
     found = [
         Step(name="label_units", shape="(label, sum)", sql=by_label, freeze=True),
         Step(name="all_units", shape="(sum)", sql=every, freeze=True),
@@ -95,23 +94,23 @@ def pairs(*, every: bool) -> str:
     )
 
 
-def all_features(source: str) -> str:
+def all_features(source: str, dialect: Dialect) -> str:
     """Return the exact sum of every feature that occurs, for selection by threshold."""
-    return f"SELECT feature, {clamp('SUM(sum)')} AS sum FROM {source} GROUP BY feature"
+    return f"SELECT feature, {clamp(dialect.sum('sum'))} AS sum FROM {source} GROUP BY feature"
 
 
-def margin(key: str, source: str) -> str:
+def margin(key: str, source: str, dialect: Dialect) -> str:
     """Return the exact sums over one key, for every known key whether or not it occurs."""
     known = f"known_{key}s"
     return (
         f"SELECT k.{key} AS {key}, {clamp('COALESCE(s.total, 0)')} AS sum\n"
         f"FROM {known} AS k LEFT JOIN (\n"
-        f"  SELECT {key}, SUM(sum) AS total FROM {source} WHERE {key} IN (SELECT {key} FROM {known}) GROUP BY {key}\n"
+        f"  SELECT {key}, {dialect.sum('sum')} AS total FROM {source} WHERE {key} IN (SELECT {key} FROM {known}) GROUP BY {key}\n"
         f") AS s ON k.{key} = s.{key}"
     )
 
 
-def remainder(key: str) -> str:
+def remainder(key: str, dialect: Dialect) -> str:
     """Return the exact mass of pairs that were not kept, for every known key; labels also have one cell for the rest.
 
     There is no such cell for features: one unit could put all its contributions into it, which is more than the
@@ -120,20 +119,33 @@ def remainder(key: str) -> str:
     # proof: other.remainder
     known = f"known_{key}s"
     keys = f"SELECT {key} FROM {known}" + (" UNION ALL SELECT NULL" if key == "label" else "")
-    group = f"CASE WHEN j.{key} IN (SELECT {key} FROM {known}) THEN j.{key} END"
     return (
         f"SELECT k.{key} AS {key}, {clamp('COALESCE(s.total, 0)')} AS sum\n"
         f"FROM ({keys}) AS k LEFT JOIN (\n"
-        f"  SELECT {group} AS {key}, SUM(j.sum) AS total\n"
+        f"  SELECT g.{key} AS {key}, {dialect.sum('j.sum')} AS total\n"
         f"  FROM joint AS j LEFT JOIN kept ON j.feature = kept.feature AND j.label = kept.label\n"
-        f"  WHERE kept.feature IS NULL GROUP BY 1\n"
+        f"  LEFT JOIN {known} AS g ON j.{key} = g.{key}\n"
+        f"  WHERE kept.feature IS NULL GROUP BY g.{key}\n"
         f") AS s ON k.{key} IS NOT DISTINCT FROM s.{key}"
     )
 
 
-def total(source: str) -> str:
+def plus_released(key: str, dialect: Dialect) -> str:
+    """Return each key's noisy remainder with its released pairs added. Post-processing: no exact sum is read."""
+    # proof: other.remainder
+    whole = f"CAST(r.sum AS {dialect.wide}) + COALESCE(p.total, 0)"
+    return (
+        f"SELECT r.{key} AS {key}, {clamp(whole)} AS sum\n"
+        f"FROM rest_{key}s AS r LEFT JOIN (\n"
+        f"  SELECT {key}, {dialect.sum('sum')} AS total FROM drawn_pairs GROUP BY {key}\n"
+        f") AS p ON p.{key} = r.{key}"
+    )
+
+
+def total(source: str, dialect: Dialect) -> str:
     """Return the exact sum of everything, one row also where there is nothing."""
-    return f"SELECT {clamp('COALESCE(SUM(sum), 0)')} AS sum FROM {source}"
+    whole = f"COALESCE({dialect.sum('sum')}, 0)"
+    return f"SELECT {clamp(whole)} AS sum FROM {source}"
 
 
 def clamp(expression: str) -> str:

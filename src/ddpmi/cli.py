@@ -20,6 +20,7 @@ from ddpmi import cli_steps as steps
 from ddpmi.cli_columns import DATA_HELP, ColumnOptions
 from ddpmi.cli_options import (
     BoundOptions,
+    EngineOptions,
     KeyOptions,
     PlanOptions,
     PrivacyOptions,
@@ -32,7 +33,7 @@ from ddpmi.errors import DdpmiError, InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Data = Annotated[list[str], Parameter(metavar="DATA", help=DATA_HELP)]
+Data = Annotated[list[str] | None, Parameter(metavar="DATA", help=DATA_HELP)]
 Folder = Annotated[Path, Parameter(name=["--output", "-o"], metavar="DIR")]
 
 
@@ -88,7 +89,7 @@ def demo(*, output: Folder = Path("demo")) -> None:
         "    --public-labels years.txt --grid --epsilon 1 --delta 1e-7 --pairs 50",
     )
 )
-def plan(
+def plan(  # noqa: PLR0913 - the options of a command
     data: Annotated[
         list[str] | None,
         Parameter(
@@ -102,6 +103,7 @@ def plan(
     privacy: PrivacyOptions,
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     keys: KeyOptions = KeyOptions(),  # noqa: B008
+    reading: EngineOptions = EngineOptions(),  # noqa: B008
     format: Literal["text", "json"] = "text",  # noqa: A002 - the option's name
 ) -> None:
     """Print what a release would do and cost: shares, noise, thresholds and SQL. Free.
@@ -112,11 +114,15 @@ def plan(
         privacy: What is promised.
         bounds: How much one unit may change.
         keys: What can appear.
+        reading: Who reads the data.
         format: Text for people, or JSON.
     """
+    from ddpmi.statements import DUCKDB, SPARK
+
     settled = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).plan()
-    if data:
-        columns.observe(data)
+    named = reading.named()
+    if data or reading.table is not None:
+        columns.observe(reading.data(data), **named)
     elif columns.need_data:
         raise InputError(
             "Columns or rows are named, but there is no DATA to check them in.",
@@ -125,7 +131,8 @@ def plan(
     if format == "json":
         show.put(json.dumps(show.plan_numbers(settled), indent=2) + "\n")
     else:
-        show.put(show.plan_text(settled, columns.sql_of(settled)))
+        dialect = SPARK if reading.engine == "spark" else DUCKDB
+        show.put(show.plan_text(settled, columns.sql_of(settled, dialect), dialect.name))
 
 
 @app.command(
@@ -138,7 +145,7 @@ def plan(
     )
 )
 def release(  # noqa: PLR0913 - the options of a command
-    data: Data,
+    data: Data = None,
     /,
     *,
     to: ReleaseOptions,
@@ -171,7 +178,7 @@ def release(  # noqa: PLR0913 - the options of a command
     )
 )
 def run(  # noqa: PLR0913
-    data: Data,
+    data: Data = None,
     /,
     *,
     to: ReleaseOptions,
@@ -213,7 +220,7 @@ def run(  # noqa: PLR0913
     help_epilogue=example("ddpmi exact abstracts.parquet --unit paper --feature word --label year -o abstracts.exact")
 )
 def exact(
-    data: Data,
+    data: Data = None,
     /,
     *,
     output: Folder,
@@ -233,13 +240,15 @@ def exact(
     from ddpmi.curator import exact as sum_exactly
 
     settled = bounds.bounds(columns) if bounds.given() else None
-    obs = columns.observe(data, **reading.named())
+    named = reading.named()
+    obs = columns.observe(reading.data(data), **named)
     steps.check_new_folder(output)
     with show.Progress() as progress:
         found = sum_exactly(obs, bounds=settled, space=columns.counts, to=output, progress=progress)
     show.say("NOT PRIVATE: these are exact sums, and they may expose the people in the data.")
-    show.say(f"Wrote {found.pairs.num_rows} pairs to {output}.")
-    show.warn_if_empty(found, found.pairs.num_rows)
+    pairs = found.tables.count("pairs")
+    show.say(f"Wrote {pairs} pairs to {output}.")
+    show.warn_if_empty(found, pairs)
 
 
 cli_rank.add_to(app)

@@ -12,7 +12,7 @@ from ddpmi.errors import InputError
 if TYPE_CHECKING:
     from ddpmi.observations import Observations
     from ddpmi.plan import Plan
-    from ddpmi.statements import Step
+    from ddpmi.statements import Dialect, Step, Table
 
 COLUMNS = Group("Columns and rows: what is counted", sort_key=1)
 
@@ -72,7 +72,7 @@ class ColumnOptions:
         """What is counted."""
         return self.space or "events"
 
-    def observe(self, data: list[str], *, labelled: bool = True, **more: Any) -> Observations:
+    def observe(self, data: list[str] | Table, *, labelled: bool = True, **more: Any) -> Observations:
         """Name the data. Reads the schema and no row, and of counts whether one is negative.
 
         A label may be missing only where a seed makes it.
@@ -109,7 +109,7 @@ class ColumnOptions:
                     raise InputError(f"--count and {option} were both given.", hint=f"leave {option} out")
         return found
 
-    def sql_of(self, plan: Plan) -> list[Step]:
+    def sql_of(self, plan: Plan, dialect: Dialect) -> list[Step]:
         """Return the steps that a release of these columns runs."""
         merged = any((self.unit_sql, self.feature_sql, self.label_sql))
-        return plan.steps(merged_keys=merged, counted=self.count is not None)
+        return plan.steps(dialect, merged_keys=merged, counted=self.count is not None)

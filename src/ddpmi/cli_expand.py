@@ -44,7 +44,7 @@ class ExpandOptions:
 
 
 def expand(
-    data: Annotated[list[str], Parameter(metavar="DATA")],
+    data: Annotated[list[str] | None, Parameter(metavar="DATA")] = None,
     /,
     *,
     walk: ExpandOptions,
@@ -69,7 +69,8 @@ def expand(
     # Who shows the seed is a question about units; a value column asks about events.
     chosen = replace(columns, space=columns.space or ("events" if columns.valued else "units"))
     plan = PlanOptions(columns=chosen, privacy=privacy, bounds=bounds, keys=KeyOptions()).plan()
-    obs = columns.observe(data, labelled=False, **reading.named())
+    named = reading.named()
+    obs = columns.observe(reading.data(data), labelled=False, **named)
     ledger = steps.open_ledger(walk.ledger)
     if walk.output is not None:
         steps.check_new_folder(walk.output)
@@ -80,7 +81,7 @@ def expand(
             for found in way.each(obs, walk.seed):
                 done = [*done, found]
                 show.say(f"Round {found.number}: {len(found.found)} features.")
-                show.warn_if_empty(found.release, found.release.pairs.num_rows)
+                show.warn_if_empty(found.release, found.release.tables.count("pairs"))
     except BudgetExceeded as error:
         if not done:
             raise
@@ -163,7 +164,7 @@ def cascade(
 
 
 def _say_fold(done: Folded) -> None:
-    pairs = done.release.pairs.num_rows
+    pairs = done.release.tables.count("pairs")
     how = "was released before; nothing was charged or drawn" if done.resumed else f"released {pairs} pairs"
     show.say(f"Fold {done.fold.name} {how}.")
     show.warn_if_empty(done.release, pairs)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ddpmi.cli_columns import ColumnOptions
     from ddpmi.plan import Plan
     from ddpmi.spec import Bounds
+    from ddpmi.statements import Table
 
 PRIVACY = Group("Privacy", sort_key=2)
 BOUNDS = Group("Bounds: how much one unit may change", sort_key=3)
@@ -44,21 +45,73 @@ def example(*lines: str) -> str:
 
 @Parameter(name="*", group=READING)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingOptions:
-    """How the data is read and what it is called."""
+class EngineOptions:
+    """Who reads the data."""
 
-    dataset: Annotated[str, Parameter(metavar="NAME")] = "default"
-    """Name under which the ledger counts releases of these data."""
+    engine: Literal["duckdb", "spark"] | None = None
+    """Who reads: duckdb, which is embedded and the default, or spark."""
+    master: Annotated[str | None, Parameter(metavar="URL")] = None
+    """Where Spark runs: spark://host:7077, yarn, local[4], or sc://host of Spark Connect; all cores here by default."""
+    table: Annotated[str | None, Parameter(metavar="NAME")] = None
+    """Instead of DATA: a table of Spark's catalog."""
     conf: Annotated[tuple[str, ...], Parameter(metavar="KEY=VALUE", show_default=False)] = ()
-    """Setting of the engine: memory_limit, threads or temp_directory; may be repeated."""
+    """Setting of the engine: memory_limit, threads or temp_directory, or of Spark: staging, or spark.*; may be repeated."""
 
     def named(self) -> dict[str, Any]:
         """Return the keywords of `observe`.
 
-        >>> ReadingOptions(conf=("threads=2",)).named()
-        {'dataset': 'default', 'conf': {'threads': '2'}}
+        >>> EngineOptions(conf=("threads=2",)).named()
+        {'engine': None, 'conf': {'threads': '2'}}
+        >>> EngineOptions(engine="spark", master="sc://host").named()
+        {'engine': 'spark', 'conf': {'remote': 'sc://host'}}
         """
-        return {"dataset": self.dataset, "conf": settings_of("--conf", self.conf, "threads=2")}
+        for option in ("master", "table"):
+            if getattr(self, option) is not None and self.engine != "spark":
+                raise InputError(
+                    f"--{option} is for Spark, which was not asked for.", hint=f"--engine spark --{option} ..."
+                )
+        conf = settings_of("--conf", self.conf, "spark.executor.memory=4g" if self.engine == "spark" else "threads=2")
+        if self.master is not None:
+            place = "remote" if self.master.startswith("sc://") else "master"
+            if place in conf:
+                raise InputError(f"--master and --conf {place} were both given.", hint=f"leave --conf {place} out")
+            conf[place] = self.master
+        return {"engine": self.engine, "conf": conf}
+
+    def data(self, paths: list[str] | None) -> list[str] | Table:
+        """Return what is to be observed: paths, or the table that stands in for them.
+
+        >>> EngineOptions(engine="spark", table="db.visits").data(None)
+        Table(name='db.visits')
+        """
+        from ddpmi.statements import table
+
+        if paths and self.table is not None:
+            raise InputError("DATA and --table were both given.", hint="leave one of them out")
+        if self.table is not None:
+            return table(self.table)
+        if not paths:
+            raise InputError(
+                "There is no DATA.", hint="name files, or with Spark a table: --engine spark --table db.visits"
+            )
+        return paths
+
+
+@Parameter(name="*", group=READING)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOptions(EngineOptions):
+    """How the data is read and what it is called."""
+
+    dataset: Annotated[str, Parameter(metavar="NAME")] = "default"
+    """Name under which the ledger counts releases of these data."""
+
+    def named(self) -> dict[str, Any]:
+        """Return the keywords of `observe`.
+
+        >>> ReadingOptions(dataset="visits").named()
+        {'engine': None, 'conf': {}, 'dataset': 'visits'}
+        """
+        return EngineOptions.named(self) | {"dataset": self.dataset}
 
 
 @Parameter(name="*", group=BOUNDS)
@@ -182,6 +235,8 @@ class PrivacyOptions:
         Parameter(requires_equals=True, metavar="[=units]", show_choices=False, show_default=False),
     ] = False
     """You declare distinct rows per (unit, feature, label), or =units: one row per unit. Void if false."""
+    row_local: Annotated[bool, Parameter(show_default=False)] = False
+    """You declare that each row of a view depends on one unit's records alone. Void if false."""
 
     def declared(self, columns: ColumnOptions) -> bool | Literal["units"]:
         """Return what is declared about duplicates; counts declare it themselves."""
@@ -219,6 +274,7 @@ class PlanOptions:
             mechanism=privacy.mechanism,
             shares=DEFAULT_SHARES if privacy.shares is None else shares_of(privacy.shares),
             distinct=distinct,
+            row_local=privacy.row_local,
             sample_rate=privacy.sample_rate,
             selection=privacy.selection,
             space=self.columns.counts,

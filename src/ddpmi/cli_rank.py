@@ -115,7 +115,7 @@ def compare(
         raise InputError(f"--top must be at least 1, got {top}.", hint="--top 10000")
     releases = [steps.load_release(folder) for folder in (a, b)]
     for release in releases:
-        show.warn_if_empty(release, release.pairs.num_rows)
+        show.warn_if_empty(release, release.tables.count("pairs"))
     found = compare_releases(*releases, top=top, by=by)
     if format == "json" and not found.private:
         show.say(show.COMPARED_EXACT)

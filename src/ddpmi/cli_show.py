@@ -47,7 +47,7 @@ _SETTINGS = ("memory_limit", "threads", "temp_directory")
 _OPTIONS = (
     *("unit", "feature", "label", "value", "dataset", "pairs", "clip", "step", "labels", "cap", "strategy"),
     *("epsilon", "delta", "mechanism", "distinct", "release_id", "top", "base", "method", "score", "by"),
-    *("where", "count", "space", "grid", "marginals", "public_labels", "public_features", "labels_only"),
+    *("where", "count", "space", "engine", "grid", "marginals", "public_labels", "public_features", "labels_only"),
 )
 _FILES = ("public_labels", "public_features")
 _CALL = re.compile(r"\b(?:Budget|Bounds|observe|observe_counts)\(([^()]*)\)")
@@ -102,6 +102,7 @@ def in_options(hint: str) -> str:
             value = "FILE"
         return f"--{match[3].replace('_', '-')} {value}".rstrip()
 
+    hint = hint.replace("Plan(..., row_local=True)", "--row-local")
     told = _EXPRESSION.sub(r"--\1-sql \2", _CALL.sub(unwrapped, hint))
     return _OUT.sub(r"leave --\1 out", _KEYWORD.sub(option, told)).replace("release_id", "--release-id")
 
@@ -225,12 +226,12 @@ def status_table(status: Status) -> str:
     return f"{budget}\n{rich_table(heads, rows, names=('release id',))}"
 
 
-def plan_text(plan: Plan, steps: list[Step]) -> str:
-    """Explain a plan with the SQL that will run: counts and expressions take other steps than plain columns."""
+def plan_text(plan: Plan, steps: list[Step], engine: str) -> str:
+    """Explain a plan with the SQL that will run: counts, expressions and engines take other steps than plain columns."""
     from ddpmi.statements import render
 
     usual, actual = (textwrap.indent(text, "  ") for text in (plan.sql(), render(steps)))
-    return plan.explain().replace(usual, actual)
+    return plan.explain().replace(usual, actual).replace("SQL (duckdb)", f"SQL ({engine})")
 
 
 def plan_numbers(plan: Plan) -> dict[str, Any]:

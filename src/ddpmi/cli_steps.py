@@ -21,14 +21,15 @@ _FORMATS = ("csv", "json", "parquet")
 
 
 def make_release(
-    data: list[str],
+    data: list[str] | None,
     to: ReleaseOptions,
     asked: PlanOptions,
     reading: ReadingOptions,
 ) -> Release:
     """Check everything that can be checked for free, then pay, read and write."""
     plan = asked.plan()
-    obs = asked.columns.observe(data, **reading.named())
+    named = reading.named()
+    obs = asked.columns.observe(reading.data(data), **named)
     ledger = open_ledger(to.ledger)
     known = to.release_id is not None and ledger.find(to.release_id) is not None
     if not known:
@@ -41,9 +42,9 @@ def make_release(
         show.say(f"{to.output} holds this release already; nothing was charged or drawn.")
     else:
         left = ledger.status(reading.dataset).left.to_dict()
-        show.say(f"Released {found.pairs.num_rows} pairs to {to.output}.")
+        show.say(f"Released {found.tables.count('pairs')} pairs to {to.output}.")
         show.say(f"Dataset {reading.dataset!r} has epsilon={left['epsilon']:g}, delta={left['delta']:g} left.")
-    show.warn_if_empty(found, found.pairs.num_rows)
+    show.warn_if_empty(found, found.tables.count("pairs"))
     return found
 
 

@@ -72,6 +72,13 @@ class Bounding:
         return self.bounds.cap if self.bounds is not None else 2**62
 
     @property
+    def largest(self) -> int | None:
+        """The most that one pair contributes; None where nothing limits it."""
+        if self.counted or (self.valued and self.bounds is None):
+            return None
+        return int(2**self.g) * (self.bounds.levels if self.valued and self.bounds is not None else 1)
+
+    @property
     def uniform(self) -> int | None:
         """The contribution of every pair, where all are the same and no unit needs a weight."""
         if self.valued or self.counted or (self.bounds is not None and not self.one_pair):
@@ -101,7 +108,7 @@ def bounded_steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
         return [*found, Step(name="bounded", shape=f"({unit}feature, label, x)", sql=sql)]
     return [
         *found,
-        *_units(bounding, bounding.bounds),
+        *_units(bounding, bounding.bounds, dialect),
         *_crowded(bounding, bounding.bounds, dialect),
         _bounded(bounding, dialect, v),
     ]
@@ -159,14 +166,20 @@ def _pairs(bounding: Bounding, dialect: Dialect) -> Step:
     keys = "unit, feature, label"
     frozen = bounding.bounds is not None and not bounding.distinct
     if not bounding.valued:
-        sql = f"SELECT {'' if bounding.distinct else 'DISTINCT '}{keys} FROM {source}"
+        sql = f"SELECT {keys} FROM {source}"
+        if not bounding.distinct:
+            together = f"(SELECT {dialect.by_unit}{keys} FROM {source}) AS together" if dialect.by_unit else source
+            sql = f"SELECT DISTINCT {keys} FROM {together}"
         return Step(name="pairs", shape=f"({keys})", sql=sql, freeze=frozen)
-    quantised = f"FROM (SELECT {keys}, {_level(bounding, dialect)} AS q FROM {source}) AS quantised"
+    by_unit = "" if bounding.distinct else dialect.by_unit
+    quantised = f"FROM (SELECT {by_unit}{keys}, {_level(bounding, dialect)} AS q FROM {source}) AS quantised"
     if bounding.distinct:
         sql = f"SELECT {keys}, q AS v\n{quantised}\nWHERE q > 0"
     else:
-        total = "SUM(q)" if bounding.bounds is None else f"CAST(LEAST(SUM(q), {bounding.bounds.levels}) AS BIGINT)"
-        sql = f"SELECT {keys}, {total} AS v\n{quantised}\nGROUP BY {keys}\nHAVING SUM(q) > 0"
+        most = None if bounding.bounds is None else bounding.bounds.levels
+        total = dialect.sum("q", most)
+        v = total if most is None else f"CAST(LEAST({total}, {most}) AS BIGINT)"
+        sql = f"SELECT {keys}, {v} AS v\n{quantised}\nGROUP BY {keys}\nHAVING {total} > 0"
     return Step(name="pairs", shape=f"({keys}, v)", sql=sql, freeze=frozen)
 
 
@@ -181,9 +194,9 @@ def _level(bounding: Bounding, dialect: Dialect) -> str:
     return f"CASE WHEN {value} <> CAST('NaN' AS {dialect.double}) THEN CAST({level} AS BIGINT) END"
 
 
-def _units(bounding: Bounding, bounds: Bounds) -> list[Step]:
-    sums = ", SUM(v) AS s, SUM(v * v) AS ss" if bounding.valued else ""
-    totals = ", SUM(s) AS s, SUM(ss) AS ss" if bounding.valued else ""
+def _units(bounding: Bounding, bounds: Bounds, dialect: Dialect) -> list[Step]:
+    sums = f", {_squares(bounds, dialect)}" if bounding.valued else ""
+    totals = f", {dialect.sum('s')} AS s, {dialect.sum('ss')} AS ss" if bounding.valued else ""
     light = f"labels <= {bounds.labels} AND t <= {bounds.cap}"
     return [
         Step(
@@ -202,6 +215,11 @@ def _units(bounding: Bounding, bounds: Bounds) -> list[Step]:
             freeze=True,
         ),
     ]
+
+
+def _squares(bounds: Bounds, dialect: Dialect) -> str:
+    """What the weight of a unit is computed from: the sum of its values and that of their squares."""
+    return f"{dialect.sum('v', bounds.levels)} AS s, {dialect.sum('v * v', bounds.levels**2)} AS ss"
 
 
 def _crowded(bounding: Bounding, bounds: Bounds, dialect: Dialect) -> list[Step]:
@@ -236,7 +254,7 @@ def _crowded(bounding: Bounding, bounds: Bounds, dialect: Dialect) -> list[Step]
 def _bounded(bounding: Bounding, dialect: Dialect, v: str) -> Step:
     """# bounded : (unit, feature, label, x), x = v times the unit's weight."""
     weight = _weight(bounding, dialect)
-    sums = "COUNT(*) AS t, SUM(v) AS s, SUM(v * v) AS ss" if bounding.valued else "COUNT(*) AS t"
+    squares = f", {_squares(bounding.bounds, dialect)}" if bounding.valued and bounding.bounds is not None else ""
     x = "w" if v == "1" else "v * w"
     sql = (
         f"SELECT p.unit, feature, label, {x} AS x\n"
@@ -244,7 +262,7 @@ def _bounded(bounding: Bounding, dialect: Dialect, v: str) -> Step:
         f"UNION ALL\n"
         f"SELECT p.unit, feature, label, {x} AS x\n"
         f"FROM kept_pairs AS p JOIN (\n"
-        f"  SELECT unit, {weight} AS w FROM (SELECT unit, {sums} FROM kept_pairs GROUP BY unit) AS k\n"
+        f"  SELECT unit, {weight} AS w FROM (SELECT unit, COUNT(*) AS t{squares} FROM kept_pairs GROUP BY unit) AS k\n"
         f") AS b ON p.unit = b.unit"
     )
     return Step(name="bounded", shape="(unit, feature, label, x)", sql=sql)

@@ -15,6 +15,7 @@ from ddpmi.measurements import Reading, measure, origin_of, summed, summed_by
 from ddpmi.receipts import exact_receipt, private_receipt
 from ddpmi.releases import Release, check_target
 from ddpmi.seeds import SEED_LABELS
+from ddpmi.tables_arrow import FolderTables
 
 if TYPE_CHECKING:
     import os
@@ -128,6 +129,7 @@ def exact(
     obs.check_labelled()
     if to is not None:
         check_target(Path(to))
+    obs = obs.prepared(None if to is None else Path(to))
     bounding, dialect = _exact_bounding(obs, bounds, units=space == "units"), obs.source.dialect
     steps = [*contributions.steps(bounding, dialect), aggregates.joint(bounding, dialect)]
     if space == "units":
@@ -163,6 +165,7 @@ def _charged(
     for target in targets:
         if target is not None:
             check_target(target)
+    obs = obs.prepared(targets[0])
     charges = [_charge(obs, plan, release_id) for plan, release_id in zip(plans, ids, strict=True)]
     entries = ledger.charge_many(charges)
     found: list[Release] = []
@@ -203,9 +206,11 @@ def _drawn(
 
 
 def _published(found: Release, target: Path | None) -> Release:
-    if target is not None:
-        found.save(target)
-    return found
+    """Write a release, and read it from there if it lay in files already."""
+    if target is None:
+        return found
+    found.save(target)
+    return Release.load(target) if isinstance(found.tables, FolderTables) else found
 
 
 def _charge(obs: Observations, plan: Plan, release_id: str) -> Charge:

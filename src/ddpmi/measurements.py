@@ -7,16 +7,14 @@ grid, features come first. Exact sums take the same way without noise.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ddpmi import aggregates
 from ddpmi.contributions import vocabulary
-from ddpmi.noise import OUTPUT_LIMIT, add_noise
 from ddpmi.receipts import Origin
-from ddpmi.tables import MemoryTables
+from ddpmi.statements import Step
+from ddpmi.tables import KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from ddpmi.observations import Observations
     from ddpmi.plan import Plan
     from ddpmi.randomness import Source
-    from ddpmi.statements import Step
+    from ddpmi.tables import TableName, Tables
 
     Progress = Callable[[str, float | None], None]
 
@@ -117,19 +115,19 @@ def summed_by(
     lists = {"feature": plan.public_features, "label": plan.public_labels}
     given = {key: keys for key, keys in lists.items() if keys is not None}
     with summed(obs, first, salt=salt, lists=given, progress=progress) as engine:
-        known: list[str] = []
         for place, (noise, steps) in enumerate(zip(plan.calibration.selection, later, strict=True)):
+            number = place + 1
             # proof: set-union.vocabulary
-            known += _selected(engine, place + 1, noise, source) if replay is None else replay[place]
-            engine.put(f"released_{place + 1}", _keys("feature", sorted(known, key=str.encode)))
-            _run(engine, steps, salt, progress)
+            if replay is None:
+                weights = f"SELECT feature, sum FROM weights_{number}"
+                engine.draw(f"selected_{number}", weights, ["feature"], noise, source)
+            else:
+                engine.put(f"selected_{number}", _keys("feature", replay[place]))
+            earlier = f"SELECT feature FROM released_{place} UNION ALL " if place else ""
+            known = f"{earlier}SELECT feature FROM selected_{number}"
+            released = Step(name=f"released_{number}", shape="(feature), public", sql=known, freeze=True)
+            _run(engine, [released, *steps], salt, progress)
         yield engine
-
-
-def _selected(engine: Engine, number: int, noise: TableNoise, source: Source | None) -> list[str]:
-    """Draw the features that one round releases; their noisy sums end here."""
-    drawn = noised(engine, f"SELECT feature, sum FROM weights_{number}", ["feature"], noise=noise, source=source)
-    return [str(feature) for feature in drawn.column("feature").to_pylist()]
 
 
 def origin_of(obs: Observations, engine: Engine) -> Origin:
@@ -148,7 +146,7 @@ def _stage(progress: Progress, name: str) -> Callable[[float], None]:
     return lambda fraction: progress(f"sum {name}", fraction)
 
 
-def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -> MemoryTables:
+def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -> Tables:
     """Draw every table once.
 
     Args:
@@ -156,25 +154,21 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
         reading: What is to be drawn.
         source: Random words; the process's cryptographic source by default.
     """
-    if reading.bounding.rounds:
-        reading = replace(reading, features=_vocabulary(engine, reading.bounding))
     draw = _Drawing(engine, reading, source)
-    features = draw.selected_features() if reading.grid else None
-    if features is not None:
-        draw.know("feature", features.column("feature"))
-    pairs = draw.pairs(every=features is not None or None not in (reading.labels, reading.features))
+    features_known, labels_known = draw.know_beforehand()
+    draw.table("pairs", aggregates.pairs(every=features_known and labels_known))
     # proof: threshold.known-keys
-    if features is None:
-        draw.know("feature", _keys("feature", reading.features or pairs.column("feature").unique()).column("feature"))
-    draw.know("label", _keys("label", reading.labels or pairs.column("label").unique()).column("label"))
+    if not features_known:
+        draw.know("feature", "SELECT DISTINCT feature FROM drawn_pairs")
+    if not labels_known:
+        draw.know("label", "SELECT DISTINCT label FROM drawn_pairs")
     if reading.other:
-        engine.put("kept", pairs.select(["feature", "label"]))
-    return MemoryTables(
-        pairs=pairs,
-        features=features if features is not None else draw.margin("feature", pairs),
-        labels=draw.margin("label", pairs),
-        total=draw.noisy(aggregates.total("all_units" if reading.units else "joint"), [], "total"),
-    )
+        engine.run(Step(name="kept", shape="(feature, label)", sql="SELECT feature, label FROM drawn_pairs"))
+    if not reading.grid:
+        draw.margin("feature")
+    draw.margin("label")
+    draw.table("total", aggregates.total("all_units" if reading.units else "joint", engine.dialect))
+    return engine.released()
 
 
 class _Drawing:
@@ -183,92 +177,46 @@ class _Drawing:
     def __init__(self, engine: Engine, reading: Reading, source: Source | None) -> None:
         self.engine, self.reading, self.source = engine, reading, source
 
-    def know(self, key: str, keys: pa.ChunkedArray) -> None:
+    def know_beforehand(self) -> tuple[bool, bool]:
+        """Settle the keys that are public before pairs are drawn; tell whether features are, and whether labels are."""
+        reading, rounds = self.reading, self.reading.bounding.rounds
+        if reading.grid:
+            # proof: grid.selection
+            self.table("features", aggregates.all_features(self._origin("feature"), self.engine.dialect))
+            self.know("feature", "SELECT feature FROM drawn_features")
+        elif rounds:
+            self.know("feature", f"SELECT feature FROM {vocabulary(reading.bounding)}")
+        elif reading.features is not None:
+            self.engine.put("known_features", _keys("feature", reading.features))
+        if reading.labels is not None:
+            self.engine.put("known_labels", _keys("label", reading.labels))
+        return reading.grid or rounds > 0 or reading.features is not None, reading.labels is not None
+
+    def know(self, key: str, sql: str) -> None:
         """From here on these keys are public."""
-        self.engine.put(f"known_{key}s", _keys(key, keys))
+        self.engine.run(Step(name=f"known_{key}s", shape=f"({key})", sql=sql, freeze=True))
 
-    def selected_features(self) -> pa.Table:
-        """Features whose noisy sum reaches the threshold."""
-        # proof: grid.selection
-        origin = aggregates.margin_source("feature", self.reading.bounding, units=self.reading.units)
-        return self.noisy(aggregates.all_features(origin), ["feature"], "features").sort_by("feature")
-
-    def pairs(self, *, every: bool) -> pa.Table:
-        """Pairs that occur and reach the threshold, or every pair of known keys."""
-        if every:
-            if self.reading.features is not None:
-                self.engine.put("known_features", _keys("feature", self.reading.features))
-            self.engine.put("known_labels", _keys("label", self.reading.labels or ()))
-        drawn = self.noisy(aggregates.pairs(every=every), ["feature", "label"], "pairs")
-        return drawn.sort_by([("feature", "ascending"), ("label", "ascending")])
-
-    def margin(self, key: str, pairs: pa.Table) -> pa.Table:
+    def margin(self, key: str) -> None:
         """Sums over one key for every known key."""
-        if self.reading.other:
-            rest = self.noisy(aggregates.remainder(key), [key], f"{key}s")
-            return _plus_released(rest, pairs, key)
-        origin = aggregates.margin_source(key, self.reading.bounding, units=self.reading.units)
-        return self.noisy(aggregates.margin(key, origin), [key], f"{key}s").sort_by(key)
+        dialect = self.engine.dialect
+        table: TableName = "features" if key == "feature" else "labels"
+        if not self.reading.other:
+            self.table(table, aggregates.margin(key, self._origin(key), dialect))
+            return
+        self.table(table, aggregates.remainder(key, dialect), name=f"rest_{table}")
+        whole = Step(name=f"drawn_{table}", shape=f"({key}, sum)", sql=aggregates.plus_released(key, dialect))
+        self.engine.run(whole)
 
-    def noisy(self, sql: str, keys: list[str], table: str) -> pa.Table:
+    def _origin(self, key: str) -> str:
+        return aggregates.margin_source(key, self.reading.bounding, units=self.reading.units)
+
+    def table(self, table: TableName, sql: str, name: str | None = None) -> None:
         """Draw one table."""
         noise = None if self.reading.noises is None else self.reading.noises[table]
-        return noised(self.engine, sql, keys, noise=noise, source=self.source)
+        self.engine.draw(name or f"drawn_{table}", sql, list(KEYS[table]), noise, self.source)
 
 
-def noised(
-    engine: Engine, sql: str, keys: list[str], *, noise: TableNoise | None, source: Source | None = None
-) -> pa.Table:
-    """Stream exact sums, add noise batch by batch and keep what reaches the threshold: the rest never leaves here.
-
-    Args:
-        engine: Holds the exact sums.
-        sql: Gives the keys and then the sum.
-        keys: Names of the keys.
-        noise: What is added; None keeps the sums exact.
-        source: Random words; the process's cryptographic source by default.
-    """
+def _keys(key: str, values: Sequence[str]) -> pa.Table:
     import pyarrow as pa
 
-    schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
-    if source is not None and keys:
-        # Chosen noise is for tests: the order makes it fall on the same keys on every engine.
-        sql = f"SELECT * FROM ({sql}) AS sums ORDER BY {', '.join(keys)}"
-    kept = []
-    for batch in engine.batches(sql):
-        exact_batch = batch.cast(schema)
-        if noise is None:
-            kept.append(exact_batch)
-            continue
-        noisy = add_noise(exact_batch.column("sum").to_numpy(), noise.mechanism, source)
-        drawn = exact_batch.set_column(len(keys), "sum", pa.array(noisy))
-        kept.append(drawn if noise.threshold is None else drawn.filter(pa.array(noisy >= noise.threshold)))
-    return pa.Table.from_batches(kept, schema=schema)
-
-
-def _vocabulary(engine: Engine, bounding: Bounding) -> tuple[str, ...]:
-    """Read back the features that a private set union released, which are public."""
-    batches = engine.batches(f"SELECT feature FROM {vocabulary(bounding)}")
-    return tuple(sorted((str(key) for batch in batches for key in batch.column(0).to_pylist()), key=str.encode))
-
-
-def _keys(key: str, values: object) -> pa.Table:
-    import pyarrow as pa
-
-    column = values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, pa.string())
-    return pa.table({key: column})
-
-
-def _plus_released(rest: pa.Table, pairs: pa.Table, key: str) -> pa.Table:
-    """Add the released pairs of each key to its noisy remainder. Post-processing: nothing is read."""
-    # proof: other.remainder
-    import pyarrow as pa
-
-    place = {name: number for number, name in enumerate(rest.column(key).to_pylist())}
-    sums = rest.column("sum").to_numpy().astype(np.float64)
-    codes = pairs.column(key).combine_chunks().dictionary_encode()
-    rows = np.array([place[name] for name in codes.dictionary.to_pylist()], dtype=np.int64)
-    released = np.bincount(codes.indices.to_numpy(), pairs.column("sum").to_numpy(), minlength=len(rows))
-    np.add.at(sums, rows, released)
-    whole = np.clip(sums, -float(OUTPUT_LIMIT // 2), float(OUTPUT_LIMIT // 2)).astype(np.int64)
-    return rest.set_column(1, "sum", pa.array(whole)).sort_by([(key, "ascending")])
+    return pa.table({key: pa.array(values, pa.string())})

@@ -6,21 +6,25 @@ import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ddpmi.errors import InputError, SchemaError
 from ddpmi.roles import check_types, checked_key, named_roles
 from ddpmi.seeds import SEED_LABELS, SHOWN, Seed, seed_names
-from ddpmi.statements import Expression, Step, quote
+from ddpmi.statements import Expression, Step, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from ddpmi.engines import Engine, Kind, Source
     from ddpmi.engines.duckdb import DuckDBSource
     from ddpmi.rankings import Ranking
     from ddpmi.roles import Role, Schema
     from ddpmi.spec import Columns
+    from ddpmi.statements import Dialect
+
+    Engines = Literal["duckdb", "spark"]
 
 #: Sums of counts are clamped here, so no single count needs to be larger.
 _LARGEST_COUNT = 2**62
@@ -152,17 +156,18 @@ class Observations:
         self.check_labelled()
         # proof: bounding.row-local
         roles = {role: self._sql(role) for role in self.columns.named()}
+        keys = [role for role in roles if role != "value"]
+        valid = [self._valid(role, roles[role], engine.dialect) for role in keys]
         if "value" in roles:
             kind = self.schema[str(self.columns.value)][0]
             roles["value"] = (_count if self.counted else _number)(engine, roles["value"], kind)
-        valid = [f"{sql} IS NOT NULL" for role, sql in roles.items() if role != "value"]
         if self.counted:
             # A count of zero is the absence of units: its keys must not show.
             valid.append(f"{roles['value']} > 0")
         if self.where is not None:
             valid.insert(0, _guarded(self.where))
         if self.seed is not None and (column := self.seed.column) is not None:
-            roles[SHOWN] = _guarded(column.text) if isinstance(column, Expression) else quote(column)
+            roles[SHOWN] = _guarded(column.text) if isinstance(column, Expression) else engine.dialect.quote(column)
         sql = (
             f"SELECT {', '.join(f'{sql} AS {role}' for role, sql in roles.items())}\n"
             f"FROM {engine.relation}\nWHERE {' AND '.join(valid)}"
@@ -176,7 +181,15 @@ class Observations:
 
     def _sql(self, role: str) -> str:
         name = self.columns.named()[role]
-        return _guarded(name) if role in self.columns.expressions else quote(name)
+        return _guarded(name) if role in self.columns.expressions else self.source.dialect.quote(name)
+
+    def _valid(self, role: str, sql: str, dialect: Dialect) -> str:
+        kind = self.schema[self.columns.named()[role]][0]
+        return dialect.valid_text.format(m=sql) if kind == "text" else f"{sql} IS NOT NULL"
+
+    def prepared(self, target: Path | None) -> Observations:
+        """Return the same data, ready to be released to a folder. Refuses what cannot work, and reads no row."""
+        return replace(self, source=self.source.prepared(target))
 
 
 def observe(  # noqa: PLR0913 - the four roles are the interface
@@ -188,13 +201,15 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
     value: Role = None,
     where: str | Expression | None = None,
     dataset: str = "default",
+    engine: Engines | None = None,
     conf: Mapping[str, Any] | None = None,
 ) -> Observations:
     """Name the data to be observed. Reads the schema and no row.
 
     Args:
         data: A path, glob, folder, address or list of Parquet, CSV or JSON lines files, a Delta or Iceberg table, a
-            pandas or polars frame, an Arrow table, batch, reader or dataset, or a DuckDB relation.
+            pandas or polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation, a Spark DataFrame, or
+            with Spark a ``table("db.visits")``.
         unit: Column of the one whose privacy is protected; ``unit`` and ``id`` are recognised.
         feature: Column of what is ranked; ``feature`` is recognised.
         label: Column of the group; ``label`` and ``partition`` are recognised, and it may be left out where `label_by`
@@ -202,7 +217,9 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
         value: Column with a number per row; only used when named.
         where: Keep the rows for which this SQL expression over the row's own columns is true.
         dataset: Name under which the ledger counts releases of these data.
-        conf: Settings of the engine, for example ``{"memory_limit": "4GB", "threads": 2}``.
+        engine: Who reads paths and tables: "duckdb", which is embedded and the default, or "spark".
+        conf: Settings of the engine, for example ``{"memory_limit": "4GB", "threads": 2}``; for Spark ``master``,
+            ``remote``, ``staging`` (a folder that all its machines share), and its own ``spark.*``.
 
     Raises:
         InputNotFound: There is no file.
@@ -213,7 +230,7 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
     >>> observe(pa.table({"id": [1], "feature": ["a"], "label": ["x"]}))
     Observations(unit='id' BIGINT, feature='feature' VARCHAR, label='label' VARCHAR; dataset='default', engine='duckdb')
     """
-    source = _source(data, conf)
+    source = _source(data, conf, engine)
     roles = {"unit": unit, "feature": feature, "label": label, "value": value}
     columns, schema, reads = named_roles(source, roles)
     check_types(columns, schema)
@@ -230,13 +247,14 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
     )
 
 
-def observe_counts(
+def observe_counts(  # noqa: PLR0913 - as for `observe`
     data: Any,
     *,
     feature: Role = None,
     label: Role = None,
     count: str | Expression = "count",
     dataset: str = "default",
+    engine: Engines | None = None,
     conf: Mapping[str, Any] | None = None,
 ) -> Observations:
     """Name data in which the units were counted already: rows of feature, label and how many units.
@@ -251,6 +269,7 @@ def observe_counts(
         label: Column of the group; ``label`` and ``partition`` are recognised.
         count: Column with a whole number of units.
         dataset: Name under which the ledger counts releases of these data.
+        engine: As for `observe`.
         conf: Settings of the engine.
 
     Raises:
@@ -261,7 +280,7 @@ def observe_counts(
     >>> observe_counts(pa.table({"feature": ["a"], "label": ["x"], "count": [7]})).counted
     True
     """
-    source = _source(data, conf)
+    source = _source(data, conf, engine)
     if source.read_once:
         raise InputError("Counts are read twice, and a reader only once.", hint="pass a table: reader.read_all()")
     columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
@@ -319,14 +338,49 @@ def _checked_name(dataset: str) -> str:
     return dataset
 
 
-def _source(data: Any, conf: Mapping[str, Any] | None) -> DuckDBSource:
+def _source(data: Any, conf: Mapping[str, Any] | None, engine: str | None) -> Source:
+    settings = {name: str(setting) for name, setting in (conf or {}).items()}
+    given: Iterable[Any] = data if isinstance(data, list | tuple) else [data]
+    paths = [str(item) for item in given] if all(isinstance(item, str | PathLike) for item in given) else None
+    on_spark = is_spark(data)
+    if engine not in (None, "duckdb", "spark") or (on_spark and engine == "duckdb"):
+        raise InputError(f"engine={engine!r} cannot read these data.", hint="leave engine out, or engine='spark'")
+    if isinstance(data, Table) and engine != "spark":
+        raise InputError("A table lives in an engine's catalog.", hint="observe(table('db.visits'), engine='spark')")
+    if on_spark or engine == "spark":
+        return _spark_source(data, paths, settings)
+    return _duckdb_source(data, paths, settings)
+
+
+def _spark_source(data: Any, paths: list[str] | None, settings: Mapping[str, str]) -> Source:
+    from ddpmi.engines import spark_sources
+
+    if isinstance(data, Table):
+        return spark_sources.table_source(data.name, settings)
+    if paths is not None:
+        return spark_sources.path_source(paths, settings)
+    if is_spark(data):
+        return spark_sources.frame_source(data, settings)
+    raise InputError(
+        f"Data of type {type(data).__name__} cannot be observed on Spark.",
+        hint="pass a Spark DataFrame, a path, or table('db.visits')",
+    )
+
+
+def is_spark(data: object) -> bool:
+    """Tell whether data is a Spark DataFrame, classic or Connect, without loading Spark.
+
+    >>> is_spark("visits.parquet")
+    False
+    """
+    return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ == "DataFrame"
+
+
+def _duckdb_source(data: Any, paths: list[str] | None, settings: Mapping[str, str]) -> DuckDBSource:
     from ddpmi.engines import files, frames, lakes
     from ddpmi.engines.duckdb import DuckDBSource
 
-    settings = {name: str(setting) for name, setting in (conf or {}).items()}
-    given: Iterable[Any] = data if isinstance(data, list | tuple) else [data]
-    if all(isinstance(item, str | PathLike) for item in given):
-        paths = [str(item) for item in given]
+    if paths is not None:
         lake = lakes.find_lake(paths[0]) if len(paths) == 1 else None
         if lake is not None:
             return DuckDBSource(frame=lake, settings=settings)
@@ -335,5 +389,5 @@ def _source(data: Any, conf: Mapping[str, Any] | None) -> DuckDBSource:
         return DuckDBSource(frame=data, query=frames.query_kind(data), settings=settings)
     raise InputError(
         f"Data of type {type(data).__name__} cannot be observed.",
-        hint="pass a path, a list of paths, a pandas or polars DataFrame, an Arrow table or a DuckDB relation",
+        hint="pass a path, a list of paths, a pandas, polars or Spark DataFrame, an Arrow table or a DuckDB relation",
     )

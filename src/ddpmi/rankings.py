@@ -303,8 +303,7 @@ def rank(
     information.check_method(method, tol)
     if score is not None:
         measures.check_name(score)
-    if base is not None and not (math.isfinite(base) and base > 1):
-        raise InputError(f"base must be larger than 1, got base={base!r}.", hint="base=2 for bits")
+    check_base(base)
     cells, receipt = scores.read(release), release.receipt
     mi = mutual_information_of(cells, method, tol)
     pairs = Pairs(cells=cells, doubt=scores.Doubt.of(cells, receipt), mi=mi, base=base)
@@ -318,6 +317,15 @@ def rank(
         total=cells.users_total,
         scored_by=score,
     )
+
+
+def check_base(base: float | None) -> None:
+    """Refuse a base that no logarithm has.
+
+    >>> check_base(2)
+    """
+    if base is not None and not (math.isfinite(base) and base > 1):
+        raise InputError(f"base must be larger than 1, got base={base!r}.", hint="base=2 for bits")
 
 
 def _ordered_by(table: pa.Table, values: NDArray[np.float64]) -> pa.Table:

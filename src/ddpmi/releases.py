@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ddpmi.errors import ReleaseError
 from ddpmi.plan import Plan
-from ddpmi.tables import KEYS, Tables
-from ddpmi.tables_arrow import open_folder
+from ddpmi.tables import KEYS, TableName, Tables
+from ddpmi.tables_arrow import FolderTables, open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,9 +40,7 @@ class Release:
 
     def __repr__(self) -> str:
         stamp = "" if self.private else f"{NOT_PRIVATE}, "
-        return (
-            f"Release({stamp}id={self.release_id!r}, dataset={self.receipt['dataset']!r}, pairs={self.pairs.num_rows})"
-        )
+        return f"Release({stamp}id={self.release_id!r}, dataset={self.receipt['dataset']!r}, pairs={self.tables.count('pairs')})"
 
     @property
     def release_id(self) -> str:
@@ -93,7 +91,7 @@ class Release:
         try:
             partial.mkdir()
             for name in KEYS:
-                _write_table(self.tables.scan(name), partial / name)
+                _write_table(self.tables, name, partial / name)
             _write_receipt(self.receipt, partial)
             partial.rename(target)
         except OSError as error:
@@ -156,6 +154,11 @@ def expunge(path: str | os.PathLike[str]) -> None:
 
 def check_target(target: Path) -> None:
     """Refuse a folder that exists or cannot be made, before anything is spent."""
+    if target.parts and target.parts[0].endswith(":") and len(target.parts[0]) > len("C:"):
+        raise ReleaseError(
+            f"A release is written to a folder, and {target.parts[0]}// is an address.",
+            hint="write it to a folder that all machines share, and copy it from there",
+        )
     if target.exists() or target.is_symlink():
         raise ReleaseError(
             f"{target} exists already; a release never overwrites.", hint="choose another name, or remove it first"
@@ -166,11 +169,15 @@ def check_target(target: Path) -> None:
         raise ReleaseError(f"The folder {target.parent} cannot be written to.", hint="choose another place")
 
 
-def _write_table(table: pa.Table, folder: Path) -> None:
+def _write_table(tables: Tables, name: TableName, folder: Path) -> None:
     import pyarrow.parquet as pq
 
     folder.mkdir()
-    file = folder / "part-0.parquet"
+    if isinstance(tables, FolderTables):
+        for file in tables.files(name):
+            _copy(file, folder / file.name, temporary=tables.owner is not None)
+        return
+    table, file = tables.scan(name), folder / "part-0.parquet"
     # Fixed row groups and no creator's pandas metadata: the layout depends on the released rows alone.
     pq.write_table(
         table,
@@ -180,6 +187,17 @@ def _write_table(table: pa.Table, folder: Path) -> None:
         use_dictionary=["label"] if "label" in table.column_names else False,
     )
     _sync(file)
+
+
+def _copy(file: Path, to: Path, *, temporary: bool) -> None:
+    """Copy a file of released rows; one that is about to go is given a second name instead, where the disk has such."""
+    try:
+        if not temporary:
+            raise OSError  # noqa: TRY301 - two folders of the user must not share a file
+        os.link(file, to)
+    except OSError:
+        shutil.copyfile(file, to)
+    _sync(to)
 
 
 def _write_receipt(receipt: Mapping[str, Any], folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ddpmi.errors import InputError, SchemaError
 from ddpmi.spec import Columns, find_columns
@@ -11,8 +11,7 @@ from ddpmi.statements import Expression
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ddpmi.engines import Kind
-    from ddpmi.engines.duckdb import DuckDBSource
+    from ddpmi.engines import Kind, Source
 
     Schema = Mapping[str, tuple[Kind, str]]
     Role = str | Expression | None
@@ -23,7 +22,7 @@ _COUNT_KINDS = ("integer", "untyped")
 
 
 def named_roles(
-    source: DuckDBSource, roles: Mapping[str, Role]
+    source: Source, roles: Mapping[str, Role]
 ) -> tuple[Columns, dict[str, tuple[Kind, str]], dict[str, None]]:
     """Settle what each role is: the columns, their types, and the source's columns that they read."""
     for role, given in roles.items():
@@ -50,7 +49,7 @@ def named_roles(
     return columns, schema, reads | dict.fromkeys(sorted(plain))
 
 
-def checked_key(source: Any, given: str | Expression) -> tuple[str, ...]:
+def checked_key(source: Source, given: str | Expression) -> tuple[str, ...]:
     """Check that a column or expression can be a key, and return the columns it reads."""
     available = source.schema()
     if isinstance(given, Expression):

@@ -132,9 +132,7 @@ class Cells:
 
 def read(release: Released) -> Cells:
     """Find each pair's feature and label among the released ones."""
-    receipt = release.receipt
-    # In units space labels and total count units, on grid 1.
-    grid = 1 << int(receipt["grid"]["g"]) if space_of(receipt) == "units" else 1
+    grid, unit = scale_of(release.receipt)
     features, feature_sums = _keys(release.features, "feature")
     labels, label_sums = _keys(release.labels, "label")
     pairs = release.pairs
@@ -155,8 +153,19 @@ def read(release: Released) -> Cells:
         feature_sums=feature_sums,
         label_sums=label_sums * grid,
         total=int(release.total) * grid,
-        unit=Fraction(str(receipt["grid"]["step"])) / (1 << int(receipt["grid"]["g"])) / _rate(receipt),
+        unit=unit,
     )
+
+
+def scale_of(receipt: Mapping[str, Any]) -> tuple[int, Fraction]:
+    """Return what the sums of labels and the total are multiplied with, and what one grid step is worth.
+
+    >>> scale_of({"grid": {"step": "0.5", "g": 1}}), scale_of({"grid": {"step": 1, "g": 8}, "space": "units"})[0]
+    ((1, Fraction(1, 4)), 256)
+    """
+    fine = 1 << int(receipt["grid"]["g"])
+    # In units space labels and total count units, on grid 1.
+    return fine if space_of(receipt) == "units" else 1, Fraction(str(receipt["grid"]["step"])) / fine / _rate(receipt)
 
 
 def _rate(receipt: Mapping[str, Any]) -> Fraction:
@@ -171,6 +180,15 @@ def space_of(receipt: Mapping[str, Any]) -> str:
     ('events', 'units')
     """
     return str(_said(receipt, "space") or "events")
+
+
+def are_summed(receipt: Mapping[str, Any]) -> bool:
+    """Tell whether the sums of features and labels are sums of released pairs and a noisy rest.
+
+    >>> are_summed({"plan": None}), are_summed({"plan": {"marginals": "other"}})
+    (False, True)
+    """
+    return bool(_said(receipt, "marginals") == "other")
 
 
 def _said(receipt: Mapping[str, Any], name: str) -> Any:
@@ -277,7 +295,7 @@ class Doubt:
         users = {name: float(tables[name]["sd_user"] or 0.0) for name in ("pairs", "features", "labels", "total")}
         sds = {name: sd / whole for name, sd in users.items()}
         heavy = any(_kind(entry) == "laplace" for entry in tables.values())
-        summed = _said(receipt, "marginals") == "other"
+        summed = are_summed(receipt)
         return cls(
             noise=uncertainty.Noise(
                 joint=sds["pairs"], feature=sds["features"], label=sds["labels"], total=sds["total"], heavy=heavy

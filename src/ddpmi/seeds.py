@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddpmi.errors import InputError
 from ddpmi.spec import key_list
-from ddpmi.statements import Dialect, Expression, literal
+from ddpmi.statements import Dialect, Expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ class Seed:
             valued: Whether rows carry a value.
             read_once: Whether the data can be read only once, though two parts of this text need it.
         """
-        listed = ", ".join(literal(name) for name in self.features)
+        listed = ", ".join(dialect.literal(name) for name in self.features)
         shown = dialect.as_text("feature" if self.column is None else SHOWN)
         # The seed's rows tell their unit's label, which is known already.
         # proof: label-by.drop

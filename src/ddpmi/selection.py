@@ -100,7 +100,7 @@ def _kept(bounding: Bounding, dialect: Dialect, number: int, source: str) -> Ste
 
 def _weights(weighted: str, dialect: Dialect, number: int) -> Step:
     """# weights_n : (feature, sum), keys as canonical text."""
-    total = f"SUM(CAST(w AS {dialect.wide}))"
+    total = dialect.sum("w", weight(1))
     return Step(
         name=f"weights_{number}",
         shape="(feature, sum), what noise is added to; features that reach the threshold are released, sums are not",

@@ -6,9 +6,15 @@ Names of the user's columns are quoted here and nowhere else.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ddpmi.errors import InputError
+
+#: 2^44 integers up to this size add up to less than 2^63.
+_SMALL = 2**19
+#: Text without anything that an engine's own escapes could mean.
+_PLAIN = re.compile(r"[\w.-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +34,46 @@ class Dialect:
     length: str
     """Template that gives the length of a text expression {m} in characters."""
     salt: str
-    """How the secret salt is written in a statement: a bind parameter where the engine has one."""
+    """How the secret salt is written in a statement: a bind parameter or a table, never the salt itself."""
+    mark: str = '"'
+    """What stands around quoted names."""
+    valid_text: str = "{m} IS NOT NULL"
+    """Template of the condition that a text key {m} must meet; what fails it is dropped."""
+    sums_grow: bool = True
+    """Whether a SUM of 64-bit integers is wider than they are; otherwise it fails when it overflows."""
+    by_unit: str = ""
+    """Hint after SELECT that brings all rows of a unit to one place, where the engine is spread over several."""
 
     def as_text(self, expression: str) -> str:
         """Return the canonical text of a key."""
         return f"CAST({expression} AS {self.text})"
+
+    def quote(self, name: str) -> str:
+        """Quote an identifier.
+
+        >>> SPARK.quote("a`b")
+        '`a``b`'
+        """
+        return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
+
+    def literal(self, text: str) -> str:
+        """Write a text literal; where a backslash may mean something, as bytes.
+
+        >>> SPARK.literal("visits"), SPARK.literal("a'b")
+        ("'visits'", "CAST(X'612762' AS STRING)")
+        """
+        if self.mark == '"':
+            return literal(text)
+        return literal(text) if _PLAIN.fullmatch(text) else f"CAST(X'{text.encode().hex()}' AS {self.text})"
+
+    def sum(self, expression: str, most: int | None = None) -> str:
+        """Add up integers of at most a size, or of any, so that no sum overflows before 2^44 rows.
+
+        >>> SPARK.sum("x", 256), SPARK.sum("x"), DUCKDB.sum("x")
+        ('SUM(x)', 'SUM(CAST(x AS DECIMAL(38,0)))', 'SUM(x)')
+        """
+        small = most is not None and most <= _SMALL
+        return f"SUM({expression})" if self.sums_grow or small else f"SUM(CAST({expression} AS {self.wide}))"
 
     def keyed_hash(self, purpose: str, *fields: str) -> str:
         """Return the hex digest of salt, purpose and fields, each field length-prefixed.
@@ -56,6 +97,22 @@ DUCKDB = Dialect(
     salt="$salt",
 )
 
+SPARK = Dialect(
+    name="spark",
+    text="STRING",
+    double="DOUBLE",
+    wide="DECIMAL(38,0)",
+    sha256="sha2({m}, 256)",
+    length="length({m})",
+    # A literal or a bound parameter would stand in plans, in the user interface and in event logs; a row of a table does not.
+    salt="(SELECT salt FROM secret)",
+    mark="`",
+    valid_text="is_valid_utf8({m})",
+    sums_grow=False,
+    # One shuffle serves the distinct pairs, the counts of each unit and the join of both: a third of the processor time.
+    by_unit="/*+ REPARTITION(unit) */ ",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -72,7 +129,7 @@ class Step:
     @property
     def salted(self) -> bool:
         """Whether the statement binds the secret salt."""
-        return "$salt" in self.sql
+        return DUCKDB.salt in self.sql or SPARK.salt in self.sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +153,27 @@ def sql(text: str) -> Expression:
     Expression(text='year(visited)')
     """
     return Expression(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table or view of an engine's catalog, where a path could stand."""
+
+    name: str
+    """As the engine spells it, with its schema where it needs one."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InputError("A table has a name.", hint='table("db.visits")')
+
+
+def table(name: str) -> Table:
+    """Name a table of an engine's catalog.
+
+    >>> table("db.visits")
+    Table(name='db.visits')
+    """
+    return Table(name)
 
 
 def quote(name: str) -> str:

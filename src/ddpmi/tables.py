@@ -31,6 +31,9 @@ class Tables(Protocol):
     def scan(self, name: TableName) -> pa.Table:
         """Read one released table."""
 
+    def count(self, name: TableName) -> int:
+        """Count the rows of one released table without reading them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTables:
@@ -68,6 +71,10 @@ class MemoryTables:
         check_name(name)
         table: pa.Table = getattr(self, name)
         return table
+
+    def count(self, name: TableName) -> int:
+        """Return the number of rows of one released table."""
+        return int(self.scan(name).num_rows)
 
 
 def check_name(name: str) -> None:

@@ -6,7 +6,9 @@ be asked for another file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shutil
+import weakref
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,22 +21,34 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class Owner:
+    """Removes a folder when nobody holds this object any more, or at the end of the process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderTables:
     """The released tables of one folder. Each scan reads the files again."""
 
     folder: Path
     """The release folder."""
+    owner: Owner | None = field(default=None, compare=False)
+    """Removes the folder when the last reader of it is gone; None for a folder that stays."""
+
+    def files(self, name: TableName) -> list[Path]:
+        """List the files of one released table in the order of its keys."""
+        check_name(name)
+        return _files(self.folder, name)
 
     def scan(self, name: TableName) -> pa.Table:
         """Read one released table whole."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        check_name(name)
-        columns = [*KEYS[name], "sum"]
-        parts = []
-        for file in _files(self.folder, name):
+        files, columns, parts = self.files(name), [*KEYS[name], "sum"], []
+        for file in files:
             try:
                 # One file by itself, not a dataset: a folder called "a=b" above the release must not become a column.
                 # One thread and no read-ahead: threads cost twice the processor time here, and memory.
@@ -47,6 +61,20 @@ class FolderTables:
         table = pa.concat_tables([part.replace_schema_metadata(None) for part in parts])
         check_table(name, table)
         return table
+
+    def count(self, name: TableName) -> int:
+        """Count the rows of one released table from the ends of its files."""
+        return sum(_rows(name, file) for file in self.files(name))
+
+
+def _rows(name: TableName, file: Path) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return int(pq.read_metadata(file).num_rows)
+    except (OSError, pa.ArrowException) as error:
+        raise ReleaseError(f"The file {name}/{file.name} of the release cannot be read.") from error
 
 
 def check_table_columns(name: TableName, part: pa.Table) -> None:

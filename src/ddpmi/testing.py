@@ -212,7 +212,7 @@ def threshold_check(
     source = None if seed is None else _source(seed)
     with summed_by(obs, plan, salt=_salt(seed or 0), source=source) as engine:
         tables = measure(engine, Reading.of(plan), source=source)
-    shown = tables.features if plan.selection is not None else tables.pairs
+    shown = tables.scan("features" if plan.selection is not None else "pairs")
     seen = {feature.rsplit("-", 1)[0] for feature in shown.column("feature").to_pylist()}
     return Rate(events=len(seen), trials=units, allowed=float(plan.threshold_delta))
 

@@ -158,7 +158,8 @@ class Pairs:
         return replace(self, scores=scores)
 
     @cached_property
-    def _key(self) -> Floats:
+    def key(self) -> Floats:
+        """What orders the pairs, ascending: the score to 12 significant digits, negated."""
         values = self.mi if self.scores is None else self.scores
         key = np.empty(len(self))
         for rows in _blocks(len(self)):
@@ -168,7 +169,7 @@ class Pairs:
     @cached_property
     def order(self) -> Integers:
         """Places of the pairs, best first."""
-        return order_of(self._key, self.cells.joint).astype(_kind_of(len(self)), copy=False)
+        return order_of(self.key, self.cells.joint).astype(_kind_of(len(self)), copy=False)
 
     @cached_property
     def presence(self) -> Flags:
@@ -223,7 +224,7 @@ class Pairs:
         groups = self._groups(per)
         if direction != "both":
             groups = [rows[self.presence[rows] == (direction == "presence")] for rows in groups]
-        return np.concatenate([best_of(self._key, self.cells.joint, rows, n) for rows in groups])
+        return np.concatenate([best_of(self.key, self.cells.joint, rows, n) for rows in groups])
 
     def _groups(self, per: Per) -> list[Integers]:
         if per == "all":
@@ -241,7 +242,7 @@ class Pairs:
 
     def _ranks_of(self, rows: Integers) -> tuple[Integers, Integers, Integers]:
         """Return the ranks of some rows among all pairs, within label and within feature."""
-        key, joint, cells = self._key, self.cells.joint, self.cells
+        key, joint, cells = self.key, self.cells.joint, self.cells
         if len(rows) * _MANY >= len(self):
             at = np.empty(len(self), self.order.dtype)
             at[self.order] = np.arange(len(self))
@@ -259,7 +260,7 @@ class Pairs:
         start, end = np.searchsorted(code, wanted), np.searchsorted(code, wanted, side="right")
         # Pairs of one feature stand side by side.
         members = np.repeat(end - np.cumsum(end - start), end - start) + np.arange(int(np.sum(end - start)))
-        ordered = members[order_of(self._key[members], self.cells.joint[members])]
+        ordered = members[order_of(self.key[members], self.cells.joint[members])]
         places = places_in_groups(code[ordered])
         by_row = np.argsort(ordered)
         found: Integers = places[by_row[np.searchsorted(ordered, rows, sorter=by_row)]]
@@ -280,7 +281,7 @@ class Pairs:
         numbers = {name: np.empty(len(rows)) for name in names}
         presence = np.empty(len(rows), np.int8)
         for block in _blocks(len(rows)):
-            found = self._numbers(rows[block])
+            found = self.numbers(rows[block])
             presence[block] = found.pop("presence")
             for name, values in found.items():
                 numbers[name][block] = values
@@ -295,7 +296,7 @@ class Pairs:
             columns[name] = pa.array(numbers.pop(name), pa.float64(), from_pandas=True)
         return pa.table(columns)
 
-    def _numbers(self, rows: Integers) -> dict[str, Any]:
+    def numbers(self, rows: Integers) -> dict[str, Any]:
         """Compute the columns of numbers of some rows."""
         cells, mi = self.cells, self.mi[rows]
         joint, feature, label = self._sums(rows)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi.engines import expressions, files, frames
+from ddpmi.engines.draws import in_key_order, noisy
 from ddpmi.errors import EngineError, InputError, SchemaError
 from ddpmi.statements import DUCKDB, Dialect, Step, quote
+from ddpmi.tables import KEYS, MemoryTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
 
     import duckdb
     import pyarrow as pa
 
+    from ddpmi.calibration import TableNoise
     from ddpmi.engines import Kind
+    from ddpmi.randomness import Source as Words
 
 _BATCH_ROWS = 1 << 20
 _POLL_SECONDS = 0.2
@@ -89,6 +94,10 @@ class DuckDBSource:
             if self.files is not None:
                 engine.relation = self.files.relation(list(reads))
             return reads, *engine.type_of(text, list(reads), what)
+
+    def prepared(self, target: Path | None) -> DuckDBSource:  # noqa: ARG002 - everything happens in this process
+        """Return the data as it is."""
+        return self
 
     def open(self, columns: list[str]) -> DuckDBEngine:
         """Start an engine over these columns."""
@@ -185,8 +194,9 @@ class DuckDBEngine:
         """Read a column as a number; text of untyped files that is no number becomes NULL."""
         return f"TRY_CAST({column} AS DOUBLE)" if kind == "untyped" else column
 
-    def run(self, step: Step, *, salt: str, progress: Callable[[float], None] | None = None) -> None:
+    def run(self, step: Step, *, salt: str = "", progress: Callable[[float], None] | None = None) -> None:
         """Define a view, or evaluate once into a table of this connection."""
+        self._drop(step.name)
         kind = "TABLE" if step.freeze else "VIEW"
         statement = f"CREATE TEMP {kind} {quote(step.name)} AS {step.sql}"
         with _own_errors(f"compute {step.name}"), self._watched(progress if step.freeze else None):
@@ -195,8 +205,35 @@ class DuckDBEngine:
             self._connection.execute(statement, {"salt": salt} if "salt" in wanted else None)
 
     def put(self, name: str, table: pa.Table) -> None:
-        """Register a small table of released keys."""
+        """Register a small table of public keys."""
+        self._drop(name)
         self._connection.register(name, table)
+
+    def _drop(self, name: str) -> None:
+        """Forget what an earlier release from the same sums called so."""
+        import duckdb
+
+        for kind in ("VIEW", "TABLE"):
+            with suppress(duckdb.CatalogException):  # it is of the other kind
+                self._connection.execute(f"DROP {kind} IF EXISTS {quote(name)}")
+
+    def draw(self, name: str, sql: str, keys: list[str], noise: TableNoise | None, source: Words | None) -> None:
+        """Stream exact sums through the noise into memory: what is dropped was never stored."""
+        import pyarrow as pa
+
+        schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
+        exact = (batch.cast(schema) for batch in self.batches(sql if source is None else in_key_order(sql, keys)))
+        self.put(name, pa.Table.from_batches(noisy(exact, noise, source), schema=schema))
+
+    def released(self) -> MemoryTables:
+        """Read the drawn tables into memory."""
+        found = {}
+        for name, keys in KEYS.items():
+            listed = ", ".join([*keys, "sum"])
+            with _own_errors(f"read the released {name}"):
+                table = self._connection.sql(f"SELECT {listed} FROM drawn_{name}").to_arrow_table()
+            found[name] = table.sort_by([(key, "ascending") for key in keys]) if keys else table
+        return MemoryTables(**found)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """Stream the rows of a query."""

@@ -1,0 +1,244 @@
+"""Spark sessions: found or started, their settings borrowed and given back, their errors and progress put into our own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from ddpmi.errors import EngineError, InputError, InputNotFound, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Progress = Callable[[float], None]
+
+_OLDEST_JAVA = 17
+_CONNECT_SECONDS = 5
+_POLL_SECONDS = 0.2
+_OWN_SETTINGS = ("master", "remote", "staging")
+#: What the text of the steps needs; the session has its own values back when the engine closes.
+_NEEDED = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.adaptive.enabled": "true",
+    # What is kept has as many parts as its size asks for, not as many as a shuffle may have.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    "spark.sql.files.maxRecordsPerFile": "0",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+#: Better than Spark's own values, where the user has not chosen: text grows tenfold from a shuffle to a hash table.
+_BETTER = {"spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m"}
+_NO_EXTRA = MissingExtra("Spark is not installed.", hint="pip install 'ddpmi[spark]'")
+
+
+def find_session(settings: Mapping[str, str]) -> Any:
+    """Return the active session, or start one.
+
+    Args:
+        settings: ``master`` or ``remote`` says where to start it, ``spark.*`` is passed on.
+
+    Raises:
+        MissingExtra: pyspark is not installed.
+        InputError: A setting is not known.
+        EngineError: There is no Java, or no answer.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise _NO_EXTRA from None
+    check_settings(settings)
+    active = SparkSession.getActiveSession()
+    if active is not None and not {"master", "remote"} & set(settings):
+        return active
+    builder = SparkSession.builder.appName("ddpmi")
+    for name, value in settings.items():
+        if name not in _OWN_SETTINGS:
+            builder = builder.config(name, value)
+    if "remote" in settings:
+        _check_answers(settings["remote"])
+        builder = builder.remote(settings["remote"])
+    else:
+        _check_java()
+        _check_answers(settings.get("master", ""))
+        master = settings.get("master") or "local[*]"
+        if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            builder = builder.config("spark.pyspark.python", sys.executable)  # where ddpmi is installed
+        builder = builder.master(master)
+        # Spark would start the first python3 on the PATH, which may know nothing of this package.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with own_errors("start", hint="check the master's address, and that Java and Spark fit each other"):
+        return builder.getOrCreate()
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Refuse settings that are neither ours nor Spark's.
+
+    >>> check_settings({"master": "local[2]", "spark.sql.shuffle.partitions": "8"})
+    """
+    unknown = [name for name in settings if name not in _OWN_SETTINGS and not name.startswith("spark.")]
+    if unknown:
+        raise InputError(
+            f"Spark has no setting {unknown[0]!r}.",
+            hint=f"{', '.join(_OWN_SETTINGS)}, or one of Spark's own: conf={{'spark.sql.shuffle.partitions': 64}}",
+        )
+
+
+def _check_java() -> None:
+    """Find Java before Spark does, whose own words do not say what to do."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    hint = f"install a JDK {_OLDEST_JAVA} or newer and put it on the PATH, or let JAVA_HOME name its folder"
+    if java is None:
+        raise EngineError("Spark needs Java, and none was found.", hint=hint)
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr  # noqa: S603 - of the PATH
+    except (OSError, subprocess.TimeoutExpired):
+        raise EngineError("Java was found, but it does not start.", hint=hint) from None
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
+    if version is None or int(version[1]) < _OLDEST_JAVA:
+        found = "another program" if version is None else f"Java {version[1]}"
+        raise EngineError(f"Spark needs Java {_OLDEST_JAVA} or newer, found {found}.", hint=hint)
+
+
+def _check_answers(address: str) -> None:
+    """Knock at a master's door: Spark itself would knock for a minute and then not say why it stops."""
+    for host, port in re.findall(r"([\w.-]+|\[[0-9a-fA-F:]+\]):(\d+)", address.partition("://")[2]):
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+        except OSError:
+            continue
+        return
+    if address.startswith(("spark://", "sc://")):
+        raise EngineError(
+            f"No Spark answers at {address}.", hint="check the address: conf={'master': 'spark://host:7077'}"
+        )
+
+
+@contextmanager
+def own_errors(
+    doing: str, *, hint: str = "look at Spark's own log; it may quote rows, so keep it private"
+) -> Iterator[None]:
+    """Replace Spark's errors, which may quote rows."""
+    from pyspark.errors import AnalysisException, PySparkException
+
+    failures: tuple[type[BaseException], ...] = (PySparkException, RuntimeError, ConnectionError)
+    with suppress(ImportError):
+        from py4j.protocol import Py4JError
+
+        failures += (Py4JError,)
+    with suppress(ImportError):
+        from grpc import RpcError
+
+        failures += (RpcError,)
+    try:
+        yield
+    except AnalysisException as error:
+        condition = error.getCondition() or ""
+        if condition.startswith(("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "SCHEMA_NOT_FOUND")):
+            raise InputNotFound(
+                "Spark finds no such table or path.", hint="check its name: spark.catalog.listTables()"
+            ) from None
+        raise EngineError(f"Spark could not {doing} ({condition or 'AnalysisException'}).", hint=hint) from None
+    except failures as error:
+        if _interrupted(error):
+            raise KeyboardInterrupt from None
+        raise EngineError(
+            f"Spark could not {doing} ({type(error).__name__}). Its message may quote rows, so it is not shown.",
+            hint=hint,
+        ) from None
+
+
+def _interrupted(error: BaseException) -> bool:
+    return isinstance(error.__context__, KeyboardInterrupt) or "OPERATION_CANCELED" in str(error)[:200]
+
+
+@contextmanager
+def watched(session: Any, tag: str, progress: Progress | None) -> Iterator[None]:
+    """Tag what runs, so that Ctrl-C cancels it and nothing else, and report how much of it is done."""
+    session.addTag(tag)
+    try:
+        with _connect_progress(session, progress) if is_connect(session) else _classic_progress(session, progress):
+            yield
+    except KeyboardInterrupt:
+        with suppress(Exception):
+            session.interruptTag(tag)
+        raise
+    finally:
+        with suppress(Exception):
+            session.removeTag(tag)
+
+
+def is_connect(session: Any) -> bool:
+    """Tell whether a session is a client of Spark Connect, which has no context."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+@contextmanager
+def _connect_progress(session: Any, progress: Progress | None) -> Iterator[None]:
+    if progress is None:
+        yield
+        return
+
+    def handler(*, stages: Any, **_: Any) -> None:
+        tasks = sum(stage.num_tasks for stage in stages or ())
+        if tasks:
+            progress(sum(stage.num_completed_tasks for stage in stages) / tasks)
+
+    session.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        session.removeProgressHandler(handler)
+
+
+@contextmanager
+def _classic_progress(session: Any, progress: Progress | None) -> Iterator[None]:
+    if progress is None:
+        yield
+        return
+    tracker, done = session.sparkContext.statusTracker(), threading.Event()
+
+    def poll() -> None:
+        while not done.wait(_POLL_SECONDS):
+            stages = [
+                found for stage in tracker.getActiveStageIds() if (found := tracker.getStageInfo(stage)) is not None
+            ]
+            tasks = sum(stage.numTasks for stage in stages)
+            if tasks:
+                progress(sum(stage.numCompletedTasks for stage in stages) / tasks)
+
+    watcher = threading.Thread(target=poll, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def borrow(session: Any) -> dict[str, str | None]:
+    """Set what the steps need, and return what was set before."""
+    before = {name: session.conf.get(name, None) for name in (*_NEEDED, *_BETTER)}
+    for name, value in _NEEDED.items():
+        session.conf.set(name, value)
+    for name, value in _BETTER.items():
+        if before[name] is None:
+            session.conf.set(name, value)
+    return before
+
+
+def give_back(session: Any, before: Mapping[str, str | None]) -> None:
+    """Undo `borrow`."""
+    for name, value in before.items():
+        if value is None:
+            session.conf.unset(name)
+        else:
+            session.conf.set(name, value)

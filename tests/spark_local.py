@@ -1,0 +1,55 @@
+"""One Spark session on two threads of this machine, shared by all tests of a process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def need_spark() -> None:
+    """Skip where Spark cannot run; in continuous integration a skip is a failure."""
+    # Spark would start its Python processes with whatever python3 is on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ddpmi[spark]'")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17 or newer on the PATH")
+
+
+@pytest.fixture(scope="session", name="spark")
+def make_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start Spark once for all tests of this process."""
+    need_spark()
+    from pyspark.sql import SparkSession
+
+    folder: Path = tmp_path_factory.mktemp("spark")
+    settings = SETTINGS | {"spark.local.dir": str(folder), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    with warnings.catch_warnings():
+        # What Spark's own start says about this machine is no matter of the tests.
+        warnings.simplefilter("ignore")
+        builder = SparkSession.builder.master("local[2]").appName("ddpmi tests")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

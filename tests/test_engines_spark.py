@@ -1,0 +1,381 @@
+"""Releases on Spark: drawn once, durable before they are seen, without a trace of the salt, and clear about what cannot work."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ddpmi
+from ddpmi import Bounds, Budget, EngineError, InputError, Ledger, Plan, Release, SchemaError
+from ddpmi.engines import spark as engine
+from ddpmi.engines import spark_sessions, spark_sources
+from ddpmi.errors import InputNotFound
+from ddpmi.measurements import Reading, measure, summed_by
+from ddpmi.noise import DiscreteLaplace
+from ddpmi.statements import table
+from spark_local import SETTINGS, make_spark, need_spark  # noqa: F401 - the session that the tests share
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SRC = Path(__file__).resolve().parents[1] / "src"
+PLAN = Plan(budget=Budget(8, 1e-4), bounds=Bounds(pairs=3), row_local=True)
+
+
+def data(units: int = 2000) -> pa.Table:
+    """Two groups: everybody has "common", each group has its own feature; one unit has a secret of its own."""
+    rows = [(f"u{n}", feature, "ab"[n % 2]) for n in range(units) for feature in ("common", f"own-{'ab'[n % 2]}")]
+    rows.append(("u0", "SECRET-FEATURE", "a"))
+    return pa.table(dict(zip(("unit", "feature", "label"), map(list, zip(*rows, strict=True)), strict=True)))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "test.ledger", limit=Budget(1000, 1e-2))
+
+
+def states(ledger: Ledger) -> list[str]:
+    return [entry["state"] for entry in ledger.status().to_dict()["entries"]]
+
+
+def digest(folder: Path) -> str:
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def test_a_release_is_a_folder_of_plain_sorted_files(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
+    """Four tables in key order and a receipt, nothing of Spark's beside them, no secret in them."""
+    settings = {name: spark.conf.get(name, None) for name in (*spark_sessions._NEEDED, *spark_sessions._BETTER)}
+    found = ddpmi.release(ddpmi.observe(spark.createDataFrame(data())), PLAN, ledger=ledger, to=tmp_path / "out")
+    names = sorted(str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*"))
+    tables = ("features", "labels", "pairs", "total")
+    expected = [f"out/{t}{more}" for t in tables for more in ("", "/part-00000.parquet")]
+    assert names == sorted(["out", "out/receipt.json", "test.ledger", *expected])
+    assert (found.receipt["engine"], found.receipt["versions"]["spark"]) == ("spark", spark.version)
+    keys = [(row["feature"], row["label"]) for row in found.pairs.to_pylist()]
+    assert keys == [("common", "a"), ("common", "b"), ("own-a", "a"), ("own-b", "b")]
+    told = b"".join(
+        key + value
+        for file in tmp_path.rglob("*.parquet")
+        for key, value in (pq.read_metadata(file).metadata or {}).items()
+    )
+    assert b"SECRET" not in told
+    assert str(tmp_path).encode() not in told
+    assert states(ledger) == ["released"]
+    assert spark.catalog.listTables() == []
+    assert {name: spark.conf.get(name, None) for name in settings} == settings
+
+
+def test_two_reads_give_equal_bytes(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
+    """The tables in memory, a second look, the saved copy and the loaded one are the same."""
+    found = ddpmi.release(ddpmi.observe(spark.createDataFrame(data())), PLAN, ledger=ledger)
+    first = found.pairs
+    found.save(tmp_path / "one")
+    found.save(tmp_path / "two")
+    folder = found.tables.folder
+    assert first.equals(found.pairs)
+    assert Release.load(tmp_path / "one").pairs.equals(first)
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+    del found
+    assert not folder.exists()
+    assert Release.load(tmp_path / "two").pairs.equals(first)
+
+
+def test_many_parts_are_in_the_order_of_their_keys(spark: SparkSession, tmp_path: Path) -> None:
+    """A table of several files reads back sorted by the bytes of its keys, an unknown label last."""
+    names = [f"{n:04x}ß" for n in range(3000)] + ["é", "z", "Z", "🤦"]
+    rows = pa.table({"unit": [f"u{n}" for n in range(len(names))], "feature": names, "label": ["x"] * len(names)})
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    try:
+        found = ddpmi.exact(ddpmi.observe(spark.createDataFrame(rows).repartition(5)), to=tmp_path / "out")
+    finally:
+        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+    assert len(list((tmp_path / "out" / "pairs").iterdir())) > 1
+    assert found.features.column("feature").to_pylist() == sorted(names, key=str.encode)
+    assert found.total == len(names)
+
+
+def test_one_pass_serves_several_plans(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
+    """Each release of one pass has its own noise and its own folder."""
+    plans = [Plan(budget=Budget(e, 1e-4), bounds=Bounds(pairs=3), mechanism="gaussian", row_local=True) for e in (1, 2)]
+    obs = ddpmi.observe(spark.createDataFrame(data()))
+    found = ddpmi.release_many(obs, plans, ledger=ledger, to=[tmp_path / "a", tmp_path / "b"])
+    assert [release.plan.budget.epsilon for release in found] == [1, 2]
+    assert digest(tmp_path / "a") != digest(tmp_path / "b")
+
+
+def test_tasks_never_share_noise(spark: SparkSession, tmp_path: Path) -> None:
+    """In 64 tasks over reused workers no two noises of 2^40 possible sizes are equal (false alarm below 2e-7)."""
+    from fractions import Fraction
+
+    from ddpmi.calibration import TableNoise
+
+    noise = TableNoise(mechanism=DiscreteLaplace(scale=Fraction(2**52)), share=Fraction(1), threshold=None)
+    zeros = spark.range(0, 640, 1, 64).selectExpr("CAST(0 AS BIGINT) AS sum")
+    zeros.createOrReplaceTempView("zeros_of_a_test")
+    with engine.SparkEngine(spark.table("zeros_of_a_test"), tmp_path) as opened:
+        opened.draw("drawn", "SELECT sum FROM source", [], noise, None)
+        drawn = [n for batch in opened.batches("SELECT sum FROM drawn") for n in batch.column(0).to_pylist()]
+    spark.catalog.dropTempView("zeros_of_a_test")
+    assert len(set(drawn)) == 640
+
+
+def test_a_failed_attempt_leaves_one_visible_result(spark: SparkSession, tmp_path: Path, monkeypatch) -> None:
+    """A task that wrote and then died is tried again; its rows appear once, and never those of the first attempt."""
+    flag = tmp_path / "failed"
+
+    def fails_once(batches: Any, **_: Any) -> Any:
+        first = not flag.exists()
+        for batch in batches:
+            yield batch.set_column(0, "sum", pa.array([1 if first else 2] * batch.num_rows, pa.int64()))
+        if first:
+            flag.write_text("")
+            os._exit(1)
+
+    monkeypatch.setattr(engine, "noisy", fails_once)
+    with engine.SparkEngine(spark.range(0, 100, 1, 1).toDF("sum"), tmp_path) as opened:
+        # A task of local mode has one attempt, so the whole draw is tried again, as the user would.
+        with pytest.raises(EngineError, match="could not draw"):
+            opened.draw("drawn", "SELECT sum FROM source", [], object(), None)
+        opened.draw("drawn", "SELECT sum FROM source", [], object(), None)
+        drawn = [n for batch in opened.batches("SELECT sum FROM drawn") for n in batch.column(0).to_pylist()]
+    assert drawn == [2] * 100
+
+
+def test_a_failure_after_the_charge_keeps_it_and_leaves_nothing_behind(
+    spark: SparkSession, ledger: Ledger, tmp_path: Path, monkeypatch
+) -> None:
+    """A draw that fails in its tasks leaves no folder, the charge stays, and the error quotes no row."""
+    obs = ddpmi.observe(spark.createDataFrame(data()))
+    prepared = obs.prepared(tmp_path / "out")
+
+    def fail(batches: Any, **_: Any) -> Any:
+        for batch in batches:
+            raise ValueError(batch.to_pylist())
+        yield from ()
+
+    monkeypatch.setattr(type(obs), "prepared", lambda *_: prepared)
+    monkeypatch.setattr(engine, "noisy", fail)
+    with pytest.raises(EngineError) as caught:
+        ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out")
+    assert "common" not in str(caught.value)
+    assert "charge stays" in caught.value.__notes__[0]
+    assert states(ledger) == ["abandoned"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["test.ledger"]
+
+
+def test_a_place_that_tasks_cannot_reach_costs_nothing(
+    spark: SparkSession, ledger: Ledger, tmp_path: Path, monkeypatch
+) -> None:
+    """What the tasks write is looked for before the charge."""
+    obs = ddpmi.observe(spark.createDataFrame(data()))
+    elsewhere = spark_sources.Staging(tmp_path)
+    monkeypatch.setattr(spark_sources.Staging, "new", lambda _: elsewhere.folder / "nowhere" / ".." / "x")
+    monkeypatch.setattr(Path, "is_dir", lambda _: False)
+    with pytest.raises(EngineError, match="cannot be seen here"):
+        obs.prepared(None)
+    monkeypatch.undo()
+    (tmp_path / "[odd]").mkdir()
+    with pytest.raises(InputError, match="pattern"):
+        ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "[odd]" / "out")
+    assert states(ledger) == []
+
+
+def test_a_query_needs_the_owners_word_and_files_do_not(spark: SparkSession, tmp_path: Path) -> None:
+    """A DataFrame that is the reading of files is a table; anything else may hide a LIMIT."""
+    pq.write_table(data(), tmp_path / "rows.parquet")
+    path = str(tmp_path / "rows.parquet")
+    read = spark.read.parquet(path)
+    assert ddpmi.observe(read).source.query is None
+    assert ddpmi.observe(path, engine="spark").source.query is None
+    for frame in (read.limit(5), read.where("label = 'a'"), spark.createDataFrame(data())):
+        assert ddpmi.observe(frame).source.query == "Spark DataFrame"
+    with pytest.raises(InputError, match="may hide a LIMIT"):
+        ddpmi.release(ddpmi.observe(read.limit(5)), Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3)), ledger=None)
+
+
+def test_tables_and_views_of_the_catalog(spark: SparkSession) -> None:
+    """A table is data, a view is a query, and a name that is neither is said to be missing."""
+    spark.createDataFrame(data(20)).write.saveAsTable("visits")
+    spark.sql("CREATE VIEW few AS SELECT * FROM visits LIMIT 3")
+    try:
+        assert ddpmi.observe(table("visits"), engine="spark").source.query is None
+        assert ddpmi.observe(table("few"), engine="spark").source.query == "view of Spark's catalog"
+        assert ddpmi.exact(ddpmi.observe(table("visits"), engine="spark")).total == 41
+        with pytest.raises(InputNotFound, match="no such table"):
+            ddpmi.observe(table("no_such_table"), engine="spark")
+    finally:
+        spark.sql("DROP VIEW few")
+        spark.sql("DROP TABLE visits")
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("1.5D AS unit, 'f' AS feature, 'l' AS label", "has type double"),
+        ("CAST(1.5 AS DECIMAL(5, 2)) AS unit, 'f' AS feature, 'l' AS label", r"has type decimal\(5,2\)"),
+        ("X'00' AS unit, 'f' AS feature, 'l' AS label", "has type binary"),
+        ("current_timestamp() AS unit, 'f' AS feature, 'l' AS label", "has type timestamp"),
+        ("'u' COLLATE UTF8_LCASE AS unit, 'f' AS feature, 'l' AS label", "collate"),
+        ("'u' AS unit, 'U' AS Unit, 'f' AS feature, 'l' AS label", "more than one column"),
+        ("'u' AS unit, 'f' AS feature", "for the label"),
+    ],
+)
+def test_columns_that_are_no_keys_are_refused(spark: SparkSession, sql: str, message: str) -> None:
+    """What has no one text cannot be a key."""
+    with pytest.raises(SchemaError, match=message):
+        ddpmi.exact(ddpmi.observe(spark.sql(f"SELECT {sql}")))
+
+
+def test_odd_names_and_broken_texts(spark: SparkSession) -> None:
+    """Names are quoted, bytes that are no text are dropped like NULL, and nothing raises."""
+    frame = spark.sql(
+        "SELECT * FROM VALUES ('u1', 'f', 'x', 1.0D), ('u2', CAST(X'ff' AS STRING), 'x', 2.0D), ('u3', 'f', 'y', NULL) "
+        "AS t(`a``b FROM source`, `feature`, `la.bel`, `v'w`)"
+    )
+    obs = ddpmi.observe(frame, unit="a`b FROM source", label="la.bel", value="v'w")
+    found = ddpmi.exact(obs)
+    assert [(row["feature"], row["label"]) for row in found.pairs.to_pylist()] == [("f", "x")]
+
+
+def test_one_huge_unit_and_one_huge_feature(spark: SparkSession) -> None:
+    """A unit with a million rows counts within its bounds, and half of all rows may have one feature."""
+    heavy = "SELECT 'heavy' AS unit, CAST(id % 70000 AS STRING) AS feature, 'x' AS label FROM range(1000000)"
+    light = "SELECT CAST(id AS STRING), 'half', 'x' FROM range(1000000)"
+    obs = ddpmi.observe(spark.sql(f"{heavy} UNION ALL {light}"))
+    made = Plan(budget=Budget(4, 1e-4), bounds=Bounds(pairs=2, cap=20), row_local=True, mechanism="laplace")
+    with summed_by(obs, made, salt="s") as opened:
+        ((most, total, rows),) = [
+            tuple(row.values())
+            for batch in opened.batches("SELECT MAX(sum) AS m, SUM(sum) AS t, COUNT(*) AS n FROM joint")
+            for row in batch.to_pylist()
+        ]
+    assert most == 1_000_000 * 256
+    assert rows == 21
+    assert total - most <= 2 * 256
+
+
+def test_expressions_and_other_data_are_refused(spark: SparkSession) -> None:
+    """What only the embedded engine can check, or Spark would guess, is refused with a way out."""
+    frame = spark.createDataFrame(data(5))
+    for options in ({"where": "label = 'a'"}, {"label": ddpmi.sql("upper(label)")}):
+        with pytest.raises(InputError, match="not read on Spark"):
+            ddpmi.observe(frame, **options)
+    with pytest.raises(InputError, match="random numbers"):
+        ddpmi.observe(frame.selectExpr("unit", "feature", "CAST(rand() > 0.5 AS STRING) AS label"))
+    with pytest.raises(ddpmi.ReleaseError, match="is an address"):
+        ddpmi.exact(ddpmi.observe(frame), to="hdfs://name/out")
+    with pytest.raises(InputError, match="guess types"):
+        ddpmi.observe("rows.csv", engine="spark")
+    with pytest.raises(InputError, match="cannot be observed on Spark"):
+        ddpmi.observe(data(5), engine="spark")
+    with pytest.raises(InputError, match="catalog"):
+        ddpmi.observe(table("visits"))
+    with pytest.raises(InputError, match="cannot read these data"):
+        ddpmi.observe(frame, engine="duckdb")
+    with pytest.raises(InputError, match="no setting 'threads'"):
+        ddpmi.observe(frame, conf={"threads": 2})
+
+
+def test_a_missing_java_and_a_wrong_master_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Both are found out before Spark starts."""
+    with pytest.raises(EngineError, match="No Spark answers at spark"):
+        spark_sessions._check_answers("spark://127.0.0.1:9")
+    old = tmp_path / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match="found Java 8"):
+        spark_sessions._check_java()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(EngineError, match="none was found"):
+        spark_sessions._check_java()
+
+
+def test_progress_is_a_fraction(spark: SparkSession) -> None:
+    """Stages report how far they are, between nothing and everything."""
+    seen: list[float] = []
+    slow = spark.range(0, 8, 1, 8).selectExpr("CAST(id AS STRING) unit", "'f' feature", "'x' label")
+    ddpmi.exact(ddpmi.observe(slow), progress=lambda _, fraction: seen.append(fraction or 0.0))
+    with spark_sessions.watched(spark, "test", seen.append):
+        spark.range(0, 4, 1, 4).selectExpr("java_method('java.lang.Thread', 'sleep', 500L)").count()
+    assert all(0 <= fraction <= 1 for fraction in seen)
+
+
+WHOLE = """
+import secrets, sys
+from pathlib import Path
+import pyarrow as pa
+import ddpmi
+from ddpmi import curator
+folder, how = Path(sys.argv[1]), sys.argv[2]
+settings = dict(pair.split("=", 1) for pair in sys.argv[3:])
+salt = "5a17" * 16
+real = secrets.token_hex
+secrets.token_hex = lambda n=None: salt if n == 32 else real(n)
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.remote("local[2]") if how == "connect" else SparkSession.builder.master("local[2]")
+for name, value in settings.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+rows = [(f"RAW-UNIT-{n}", f, "ab"[n % 2]) for n in range(800) for f in ("common", "common", f"own-{'ab'[n % 2]}")]
+rows += [("RAW-UNIT-1", f"RAW-FEATURE-{n}", "a") for n in range(40)]
+data = pa.table(dict(zip(("unit", "feature", "label"), map(list, zip(*rows)))))
+plan = ddpmi.Plan(budget=ddpmi.Budget(8, 1e-4), bounds=ddpmi.Bounds(pairs=2, cap=4), row_local=True, sample_rate=0.9)
+ledger = ddpmi.Ledger(folder / "test.ledger", limit=ddpmi.Budget(100, 1e-2))
+found = ddpmi.release(ddpmi.observe(spark.createDataFrame(data)), plan, ledger=ledger, to=folder / "out")
+print([tuple(row.values())[:2] for row in found.pairs.to_pylist()])
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize("how", ["classic", "connect"])
+def test_salt_and_raw_keys_are_nowhere(tmp_path: Path, how: str) -> None:
+    """With event logs on and Spark's own level of logging, neither the salt nor a key that was not released is written."""
+    need_spark()
+    if how == "connect":
+        pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]'")
+    events = tmp_path / "events"
+    events.mkdir()
+    settings = SETTINGS | {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": f"file://{events}",
+        "spark.local.dir": str(tmp_path / "local"),
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", WHOLE, str(tmp_path), how, *(f"{n}={v}" for n, v in settings.items())],
+        env={**os.environ, "PYTHONPATH": str(SRC), "PYSPARK_PYTHON": sys.executable},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    assert b"('common', 'a')" in done.stdout
+    left = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert any(file.is_relative_to(events) and file.stat().st_size > 10_000 for file in left)
+    for text in (done.stdout, done.stderr, *(file.read_bytes() for file in left)):
+        assert b"5a17" * 16 not in text
+        assert b"RAW-" not in text
+
+
+def test_an_interrupted_write_is_no_release(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder that Spark was still writing to has no receipt and cannot be loaded."""
+    obs = ddpmi.observe(spark.createDataFrame(data(50)))
+    with summed_by(obs, PLAN, salt="s") as opened:
+        tables = measure(opened, Reading.of(PLAN))
+    with pytest.raises(ddpmi.ReleaseError, match="no receipt"):
+        Release.load(tables.folder)
