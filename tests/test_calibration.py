@@ -148,3 +148,27 @@ def test_every_plan_spends_at_most_its_budget(epsilon, delta, pairs, labels, mec
         assert epsilon_for(rho, budget.delta / 2) <= budget.epsilon
     assert made.cost.delta == budget.delta / 2
     assert made.tables["pairs"].threshold > made.unit_weight
+
+
+def test_every_threshold_is_the_smallest_that_its_part_of_delta_allows() -> None:
+    """With thresholds on three tables each takes a third of half of delta: one lower and a lone unit shows too often."""
+    for options in ({"strategy": "sample"}, {"strategy": "sample", "labels": 3}, {"pairs": 1, "distinct": "units"}):
+        made = plan(thresholds="every", mechanism="laplace", **options).calibration
+        moved = sensitivities(made.bounding)
+        keys = {"features": made.bounding.most_pairs, "labels": made.bounding.bounds.labels}
+        allowed = math.log(1e-6 / 6)
+        for table, most in keys.items():
+            noise, linf = made.tables[table], moved[table].linf
+            assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf) <= allowed
+            assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf - 1) > allowed
+        assert made.tables["total"].threshold is None
+        assert made.cost.delta == Fraction(1, 2 * 10**6)
+
+
+def test_units_with_one_pair_are_counted_on_the_grid_of_the_counts() -> None:
+    """No weight is needed, so one unit moves a sum by its value alone, and noise is drawn on whole counts."""
+    made = plan(pairs=1, distinct="units").calibration
+    assert made.bounding.g == 0
+    assert sensitivities(made.bounding)["pairs"].l1 == 1
+    assert made.tables["pairs"].mechanism == DiscreteLaplace(scale=made.tables["pairs"].mechanism.scale)
+    assert plan(pairs=1).calibration.bounding.g == 8

@@ -275,11 +275,62 @@ def test_files_of_a_ranking(ranked: Place) -> None:
 
 
 def test_receipt(place: Place) -> None:
-    """A receipt is printed for people, or as the JSON that lies in the folder."""
+    """A receipt is printed for people, or as the JSON that lies in the folder, with the stable top."""
     place.release()
-    assert "epsilon=1, delta=1e-06" in place.run("receipt", "visits.release").out
+    text = place.run("receipt", "visits.release").out
+    assert "epsilon=1, delta=1e-06" in text
     told = json.loads(place.run("receipt", "visits.release", "--format", "json").out)
+    stable = told.pop("stable_top")
+    assert stable["confidence"] == 0.95
+    assert f"Stable top, 95% sure: {stable['all']}" in text
+    assert stable["all"] <= stable["released"]
     assert told == json.loads(Path("visits.release/receipt.json").read_text(encoding="utf-8"))
+
+
+def test_rank_intervals_and_stable_top(place: Place) -> None:
+    """Rank intervals are columns when asked for, and the table ends with the stable top."""
+    place.release()
+    table = place.run("rank", "visits.release", "--rank-intervals")
+    assert "ranks" in table.out
+    assert table.out.splitlines()[-1].startswith("Stable top, 95% sure: ")
+    rows = json.loads(place.run("rank", "visits.release", "--rank-intervals", "--format", "json").out)
+    assert all(row["rank_low"] <= row["rank"] <= row["rank_high"] for row in rows)
+    assert "rank_low" not in place.run("rank", "visits.release", "--format", "json").out
+    refused = place.run("rank", "visits.release", "--rank-intervals", "--score", "chi2")
+    assert (refused.code, "Rank intervals" in refused.err) == (2, True)
+
+
+def test_orders_and_thresholds(place: Place) -> None:
+    """--order lower orders by the lower bound, and --thresholds every puts one on three tables."""
+    place.release("--thresholds", "every", "--strategy", "sample", "--mechanism", "laplace")
+    rows = json.loads(place.run("rank", "visits.release", "--order", "lower", "--format", "json").out)
+    assert [row["mi_low"] for row in rows] == sorted((row["mi_low"] for row in rows), reverse=True)
+    tables = json.loads(Path("visits.release/receipt.json").read_text(encoding="utf-8"))["tables"]
+    assert [name for name, noise in tables.items() if noise["threshold"] is not None] == ["pairs", "features", "labels"]
+    assert place.run("rank", "visits.release", "--order", "best").code == 2
+
+
+def test_compare_draws(place: Place) -> None:
+    """The picture is a new file of a known kind; what cannot be drawn is refused before anything else."""
+    place.release()
+    drawn = place.run("compare", "visits.release", "visits.release", "--plot", "errors.svg")
+    assert (drawn.code, "Drew errors.svg." in drawn.err) == (0, True)
+    assert Path("errors.svg").read_text(encoding="utf-8").startswith("<svg")
+    for file, said in (("errors.svg", "exists already"), ("errors.pdf", "suffix")):
+        refused = place.run("compare", "visits.release", "visits.release", "--plot", file)
+        assert (refused.code, said in refused.err) == (2, True)
+
+
+def test_plans_are_simulated(place: Place) -> None:
+    """Hints give a table or JSON over epsilons; nothing is read, and wrong hints are named."""
+    words = ("plan", "--simulate", "units=50000,labels=4,features=100", *BUDGET, "--pairs", "1")
+    text = place.run(*words)
+    assert (text.code, "Nothing was read." in text.out) == (0, True)
+    told = json.loads(place.run(*words, "--format", "json").out)
+    assert [row["epsilon"] for row in told["rows"]] == [0.1, 0.5, 1, 2, 4, 8]
+    assert told["hints"]["units"] == 50_000
+    wrong = place.run("plan", "--simulate", "people=5", *BUDGET, "--pairs", "1")
+    assert (wrong.code, "got 'people=5'" in wrong.err) == (2, True)
 
 
 # -- what is refused ----------------------------------------------------------------------------------------

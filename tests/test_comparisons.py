@@ -120,7 +120,7 @@ def test_bands_follow_the_reference() -> None:
         errors = [abs(one[key] - two.get(key, 5001)) for key in keys]
         assert band["n"] == len(keys)
         assert band["kept"] == pytest.approx(sum(key in two for key in keys) / len(keys))
-        assert band["percentiles"] == {str(p): float(np.percentile(errors, p)) for p in (50, 90)}
+        assert band["percentiles"] == {str(p): float(np.percentile(errors, p)) for p in (10, 25, 50, 75, 90)}
 
 
 def test_a_ranking_agrees_with_itself() -> None:
@@ -183,3 +183,17 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
         compare(release, release, by="b")
     with pytest.raises(ReleaseError, match="receipt"):
         compare(tmp_path, release)
+
+
+def test_labels_carry_the_errors_of_their_best_pairs() -> None:
+    """Of the reference's best pairs each label has its own number, kept part and percentiles; together they are all."""
+    a, b = rank(exact_release(words(400, 1, 0))), rank(exact_release(words(400, 2, 30)))
+    one, two = places(a), places(b)
+    found = compare(a, b, top=300)
+    assert sum(label["best"] for label in found.labels) == 300
+    for label in found.labels:
+        keys = [key for key, at in one.items() if at <= 300 and key[1] == label["label"]]
+        errors = [abs(one[key] - two.get(key, max(300, len(two)) + 1)) for key in keys]
+        assert label["best"] == len(keys)
+        assert label["kept"] == pytest.approx(sum(key in two for key in keys) / len(keys))
+        assert label["percentiles"] == {str(p): float(np.percentile(errors, p)) for p in (50, 90)}

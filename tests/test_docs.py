@@ -53,7 +53,7 @@ def shell_commands(block: str, kind: str) -> list[str]:
     return [line for line in lines if line.startswith("ddpmi ") and not WAITS_FOREVER.search(line)]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/applications.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/accuracy.md", "docs/applications.md"])
 def test_pages_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block of the page runs, in order and together, and so does every ddpmi command in it.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -15,6 +17,9 @@ from ddpmi.aggregates import remainder
 from ddpmi.calibration import sensitivities
 from ddpmi.measurements import summed_by
 from ddpmi.testing import exact_sums, hostile_rows, seeded_release, sensitivity_replay
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LABELS = ("a", "b", "c")
 
@@ -253,6 +258,13 @@ def test_one_label_alone_groups_less() -> None:
         {"space": "units", "bounds": Bounds(pairs=2, clip=5)},
         {"labels_only": ["a"], "public_labels": ["a"]},
         {"space": "people"},
+        {"thresholds": "none"},
+        {"thresholds": "every", "public_labels": ["a"]},
+        {"thresholds": "every", "public_features": ["f"]},
+        {"thresholds": "every", "labels_only": ["a"]},
+        {"thresholds": "every", "marginals": "other"},
+        {"thresholds": "every", "grid": True, "public_labels": ["a"]},
+        {"thresholds": "every", "selection": "set_union"},
         {"marginals": "none"},
     ],
 )
@@ -272,6 +284,7 @@ def test_options_survive_a_round_trip_and_change_the_digest() -> None:
         plan(grid=True, public_labels=["a"]),
         plan(marginals="other"),
         plan(space="units"),
+        plan(thresholds="every"),
     ]
     assert [Plan.from_dict(made.to_dict()) for made in plans] == plans
     assert len({made.digest for made in plans}) == len(plans)
@@ -295,3 +308,39 @@ def test_counts_that_were_summed_beforehand_give_the_sums_of_their_rows(space: s
     undeclared = plan(bounds=Bounds(pairs=1), space=space)
     with pytest.raises(ddpmi.InputError, match="distinct='units'"):
         ddpmi.release(ddpmi.observe_counts(summed), undeclared, ledger=None)
+
+
+def test_thresholds_on_every_table_drop_pairs_with_their_margins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair above its own threshold is dropped where its feature or its label stays below theirs."""
+    made = Plan.paper(budget=Budget(2, 1e-4), bounds=Bounds(pairs=3))
+    thresholds = {"pairs": 150, "features": 750, "labels": 500}
+    tables = {name: replace(noise, threshold=thresholds.get(name)) for name, noise in made.calibration.tables.items()}
+    monkeypatch.setitem(made.__dict__, "calibration", replace(made.calibration, tables=tables))
+    # Exactly 300 of "common" in each label, 300 of "never-c" in two: c has 300 in all, never-c 600.
+    found = seeded_release(ddpmi.observe(table(groups())), made, seed=1)
+    assert keys(found, "features") == [("common",)]
+    assert keys(found, "labels") == [("a",), ("b",)]
+    assert keys(found, "pairs") == [("common", "a"), ("common", "b")]
+    assert len(ddpmi.rank(found, method="paper")) == 2
+
+
+def test_the_papers_way_is_charged_and_stamped_like_any_plan(tmp_path: Path) -> None:
+    """It is a private release with a receipt that names a threshold for each of three tables, and can be ranked."""
+    ledger = ddpmi.Ledger(tmp_path / "l", limit=Budget(2, 1e-4))
+    made = Plan.paper(budget=Budget(2, 1e-4), bounds=Bounds(pairs=3))
+    found = ddpmi.release(ddpmi.observe(table(groups(3000))), made, ledger=ledger)
+    assert found.private
+    assert ledger.status("default").spent.epsilon == 2
+    named = {name: entry["threshold"] is not None for name, entry in found.receipt["tables"].items()}
+    assert named == {"pairs": True, "features": True, "labels": True, "total": False}
+    assert found.plan == made
+    assert len(ddpmi.rank(found, method="paper")) == 5
+
+
+def test_lone_units_show_no_more_often_than_delta_the_papers_way() -> None:
+    """Over 10,000 lone units a pair of theirs is shown within delta/6 = 1e-2 (false alarm below 1e-7)."""
+    from ddpmi.testing import threshold_check
+
+    made = Plan.paper(budget=Budget(1, 0.06), bounds=Bounds(pairs=2))
+    rate = threshold_check(ddpmi.observe, made, pairs=20, units=10_000)
+    assert replace(rate, allowed=0.01).p_value > 1e-7

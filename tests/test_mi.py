@@ -23,6 +23,7 @@ from ddpmi.mi import (
     mutual_information,
     mutual_information_sql,
     shares,
+    unprojected,
 )
 
 COUNTS = st.integers(0, 2**40)
@@ -233,3 +234,11 @@ def test_shapes_are_kept() -> None:
     assert mutual_information(0.1, 0.2, 0.3).shape == ()
     assert mutual_information([], [], []).shape == (0,)
     assert mutual_information(np.full((2, 3), 0.1), 0.2, 0.3).shape == (2, 3)
+
+
+@given(st.tuples(*(st.integers(-(10**6), 10**6) for _ in range(4))))
+def test_the_papers_arms_are_finite_on_sums_that_cannot_exist(sums: tuple[int, int, int, int]) -> None:
+    """Without projection noisy sums may contradict each other; CalcMI as printed still gives a number."""
+    table = unprojected(*sums)
+    assert all(p == (value / sums[3] if sums[3] > 0 else 0) for p, value in zip(table, sums, strict=False))
+    assert np.isfinite(mutual_information(*table, method="paper"))

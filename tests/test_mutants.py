@@ -30,6 +30,27 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
+        "three thresholds spend delta three times",
+        "calibration.py",
+        " + (2 if self.every else 0)",
+        "",
+        "test_calibration.py -k every_threshold",
+    ),
+    Mutant(
+        "pairs of dropped labels are shown",
+        "aggregates.py",
+        " AND label IN (SELECT label FROM drawn_labels)",
+        "",
+        "test_measurements.py -k drop_pairs_with_their_margins",
+    ),
+    Mutant(
+        "one unit with one pair counts 256 times its noise",
+        "contributions.py",
+        "return int(2**self.g)",
+        "return int(2**8)",
+        "test_contributions.py -k declared_distinct",
+    ),
+    Mutant(
         "noise is halved",
         "noise.py",
         "noisy += np.clip(",
@@ -231,8 +252,8 @@ MUTANTS = [
     Mutant(
         "grid mode forgets the threshold of features",
         "calibration.py",
-        "if table == scheme.thresholded:",
-        'if table == scheme.thresholded == "pairs":',
+        "if table == scheme.thresholded or",
+        'if table == scheme.thresholded == "pairs" or',
         "test_measurements.py -k hides_rare",
     ),
     Mutant(

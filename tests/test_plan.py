@@ -8,6 +8,7 @@ import pytest
 import sqlglot
 
 from ddpmi import Bounds, Budget, InputError, Plan
+from ddpmi.shares import default_shares
 from ddpmi.statements import DUCKDB
 
 BUDGET = Budget(1, 1e-7)
@@ -76,8 +77,8 @@ def test_explain_names_everything_that_will_happen() -> None:
     text = Plan(budget=BUDGET, bounds=Bounds(pairs=50, clip=100), distinct=True).explain()
     for part in (
         "epsilon=1, delta=1e-07",
-        "0.7",
-        "0.23",
+        "0.85",
+        "0.04",
         "sigma",
         "A pair needs about",
         "rho=",
@@ -92,8 +93,40 @@ def test_explain_names_everything_that_will_happen() -> None:
 def test_the_threshold_in_words_is_the_threshold_in_the_plan() -> None:
     """The number of units in words is the threshold divided by what one light unit adds."""
     plan = Plan(budget=BUDGET, bounds=Bounds(pairs=1), distinct="units")
-    units = plan.calibration.tables["pairs"].threshold / 256
-    assert f"about {int(units) + 1} units" in plan.explain()
+    assert f"about {plan.calibration.tables['pairs'].threshold} units" in plan.explain()
+    plan = Plan(budget=BUDGET, bounds=Bounds(pairs=5))
+    assert f"about {int(plan.calibration.tables['pairs'].threshold / 256) + 1} units" in plan.explain()
+
+
+def test_a_plan_holds_the_mechanism_and_shares_that_were_chosen() -> None:
+    """What is stored says what will be done: "auto" and missing shares are settled, and survive a round trip."""
+    light, heavy = (Plan(budget=BUDGET, bounds=Bounds(pairs=pairs)) for pairs in (1, 50))
+    assert (light.mechanism, heavy.mechanism) == ("laplace", "gaussian")
+    assert (light.shares, heavy.shares) == (default_shares("laplace"), default_shares("gaussian"))
+    assert [Plan.from_dict(plan.to_dict()) for plan in (light, heavy)] == [light, heavy]
+
+
+def test_given_shares_are_kept_whatever_the_mechanism() -> None:
+    """Shares of the user are never replaced by defaults."""
+    shares = {"pairs": 0.4, "features": 0.3, "labels": 0.2, "total": 0.1}
+    for pairs in (1, 50):
+        made = Plan(budget=BUDGET, bounds=Bounds(pairs=pairs), shares=shares)
+        assert [float(share) for share in made.shares.values()] == [0.4, 0.3, 0.2, 0.1]
+
+
+def test_the_papers_way_samples_splits_equally_and_thresholds_everything() -> None:
+    """The preset is a plan like any other: it has a cost, a digest and a round trip, and takes other fields."""
+    made = Plan.paper(budget=BUDGET, bounds=Bounds(pairs=50, cap=60), row_local=True)
+    assert (made.bounds.strategy, made.bounds.cap, made.mechanism, made.thresholds) == (
+        "sample",
+        50,
+        "laplace",
+        "every",
+    )
+    assert len(set(made.shares.values())) == 1
+    assert made.cost.epsilon == 1
+    assert Plan.from_dict(made.to_dict()) == made
+    assert "thresholds: features and labels" in made.explain()
 
 
 @pytest.mark.parametrize("strategy", ["scale", "sample"])

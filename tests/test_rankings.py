@@ -364,7 +364,8 @@ def test_text_names_the_promise_and_fits() -> None:
     lines = text.splitlines()
     assert lines[0].startswith("Differentially private: epsilon=1, delta=1e-07")
     assert all(len(line) <= 100 for line in lines[1:])
-    assert lines[-1] == "30 pairs, 20 shown"
+    assert lines[-2] == "30 pairs, 20 shown"
+    assert lines[-1].startswith("Stable top, 95% sure: ")
 
 
 @given(st.lists(st.one_of(st.just(0.0), st.floats(1e-200, 1.0)), min_size=1))

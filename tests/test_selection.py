@@ -279,7 +279,7 @@ def test_every_step_is_sql_that_other_engines_can_parse() -> None:
 def test_the_share_of_the_selection_is_taken_from_the_others() -> None:
     """Left out, it is a tenth and the others are scaled; given, all five sum to 1."""
     shares = {"pairs": 0.5, "features": 0.2, "labels": 0.1, "total": 0.1, "selection": 0.1}
-    assert plan().shares["pairs"] == Fraction(63, 100)
+    assert plan().shares["pairs"] == Fraction(765, 1000)
     assert plan().shares["selection"] == Fraction(1, 10)
     assert plan(shares=shares).shares["pairs"] == Fraction(1, 2)
     assert sum(plan(shares={"pairs": 0.4, "features": 0.3, "labels": 0.2, "total": 0.1}).shares.values()) == 1

@@ -2,6 +2,7 @@
 
 Verbs: `observe`, `release` (the only one that spends budget), `rank`, `compare`, `report`; `expand` and `cascade`, which
 release several times; `exact` for public data.
+Before anything is spent: `simulate`.
 Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ddpmi.rankings_spark import SparkRanking, rank_on_spark
     from ddpmi.releases import Release
     from ddpmi.reports import report
+    from ddpmi.simulation import simulate
     from ddpmi.spec import Bounds
     from ddpmi.statements import sql, table
 
@@ -54,6 +56,7 @@ __all__ = [
     "release",
     "release_many",
     "report",
+    "simulate",
     "sql",
     "table",
 ]
@@ -78,6 +81,7 @@ _HOMES = {
     "release": "curator",
     "release_many": "curator",
     "report": "reports",
+    "simulate": "simulation",
     "sql": "statements",
     "table": "statements",
 }

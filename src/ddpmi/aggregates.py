@@ -142,6 +142,14 @@ def plus_released(key: str, dialect: Dialect) -> str:
     )
 
 
+def of_released_keys(pairs: str) -> str:
+    """Return the drawn pairs whose feature and label were both drawn and kept too."""
+    return (
+        f"SELECT feature, label, sum FROM {pairs}\n"
+        "WHERE feature IN (SELECT feature FROM drawn_features) AND label IN (SELECT label FROM drawn_labels)"
+    )
+
+
 def total(source: str, dialect: Dialect) -> str:
     """Return the exact sum of everything, one row also where there is nothing."""
     whole = f"COALESCE({dialect.sum('sum')}, 0)"

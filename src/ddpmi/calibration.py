@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MechanismName = Literal["laplace", "gaussian"]
 Mechanism = DiscreteLaplace | DiscreteGaussian
 TABLES = ("pairs", "features", "labels", "total")
+_MARGINS = ("features", "labels")
 
 _FINEST_WEIGHT = 8
 _LARGEST_INTEGER = 2**53
@@ -50,11 +51,13 @@ class Scheme:
     """Rounds of a private set union over features."""
     sample_rate: Fraction | None = None
     """The probability that a unit takes part at all; None for everybody."""
+    every: bool = False
+    """Whether features and labels have to reach a threshold of their own, after the pairs."""
 
     def delta_of_each(self, delta: Fraction) -> Fraction:
         """Divide what thresholds may fail by over all thresholded steps; 0 where there is none."""
         # proof: set-union.delta
-        steps = self.rounds + (self.thresholded is not None)
+        steps = self.rounds + (self.thresholded is not None) + (2 if self.every else 0)
         return delta / 2 / steps if steps else Fraction(0)
 
 
@@ -118,7 +121,7 @@ def calibrate(
         )
     rho = rho_for(budget.epsilon, budget.delta / 2) if name == "gaussian" else None
     problem = ""
-    for g in _weights(bounds):
+    for g in _weights(bounds, one_pair=scheme.distinct == "units"):
         bounding = _bounding(bounds, scheme, name, g)
         declared = sensitivities(bounding, units=scheme.units)
         widths = {table: _width(moved, shares[table], budget.epsilon, rho) for table, moved in declared.items()}
@@ -158,10 +161,10 @@ def _bounding(bounds: Bounds, scheme: Scheme, name: MechanismName, g: int) -> Bo
     )
 
 
-def _weights(bounds: Bounds) -> range:
+def _weights(bounds: Bounds, *, one_pair: bool) -> range:
     """The exponents g that keep every weight of a scaled unit well above zero, finest first."""
-    # proof: bounding.integers
-    if bounds.strategy == "sample":
+    # proof: bounding.integers, bounding.one-pair
+    if bounds.strategy == "sample" or one_pair:
         return range(1)
     least = 3 + math.ceil(math.log2(bounds.cap / bounds.pairs))
     if least > _FINEST_WEIGHT:
@@ -274,9 +277,10 @@ def _with_noise(
     for table, width in widths.items():
         mechanism = DiscreteLaplace(scale=width) if rho is None else DiscreteGaussian(variance=width)
         threshold = None
-        if table == scheme.thresholded:
-            linf = sensitivities(bounding, units=scheme.units)[table].linf
-            threshold = _threshold(mechanism, bounding, linf, delta)
+        if table == scheme.thresholded or (scheme.every and table in _MARGINS):
+            moved = sensitivities(bounding, units=scheme.units)[table]
+            # proof: threshold.every
+            threshold = _threshold(mechanism, bounding, moved.linf, delta, most=_keys_of_a_unit(bounding, table))
         found[table] = (mechanism, threshold)
     return found
 
@@ -287,7 +291,13 @@ def _cost(budget: Budget, shares: Mapping[str, Fraction], rho: Fraction | None, 
     return Cost.of_laplace([shares[table] * budget.epsilon for table in TABLES], delta)
 
 
-def _threshold(mechanism: Mechanism, bounding: Bounding, linf: int, delta: Fraction) -> int:
+def _keys_of_a_unit(bounding: Bounding, table: str) -> int:
+    """The most keys of a table that one unit alone may have."""
+    labels = bounding.bounds.labels if bounding.bounds is not None and table == "labels" else bounding.most_pairs
+    return min(labels, bounding.most_pairs)
+
+
+def _threshold(mechanism: Mechanism, bounding: Bounding, linf: int, delta: Fraction, *, most: int) -> int:
     """The smallest integer at which one unit's own keys show with probability at most delta.
 
     Args:
@@ -295,12 +305,12 @@ def _threshold(mechanism: Mechanism, bounding: Bounding, linf: int, delta: Fract
         bounding: The bound of one unit's contributions.
         linf: The most that one unit adds to one cell of the table.
         delta: What may go wrong.
+        most: The most keys that one unit alone may have.
     """
     # proof: threshold.tail
     bounds = bounding.bounds
     if bounds is None:
         raise InputError("A threshold needs bounds.", hint="Bounds(pairs=50)")
-    most = bounding.most_pairs
     allowed = _log(delta)
     equal_weights = not bounding.valued and linf == 2**bounding.g
     if not equal_weights or most == 1:

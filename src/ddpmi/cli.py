@@ -87,6 +87,7 @@ def demo(*, output: Folder = Path("demo")) -> None:
         "ddpmi plan visits.parquet --unit user_id --feature site \\",
         '    --label-sql "year(visited)" --where "country = \'NZ\'" \\',
         "    --public-labels years.txt --grid --epsilon 1 --delta 1e-7 --pairs 50",
+        "ddpmi plan --simulate units=10e6,zipf=1.1,labels=22 --epsilon 1 --delta 1e-7 --pairs 1",
     )
 )
 def plan(  # noqa: PLR0913 - the options of a command
@@ -104,6 +105,7 @@ def plan(  # noqa: PLR0913 - the options of a command
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: EngineOptions = EngineOptions(),  # noqa: B008
+    simulate: Annotated[str | None, Parameter(metavar="HINTS")] = None,
     format: Literal["text", "json"] = "text",  # noqa: A002 - the option's name
 ) -> None:
     """Print what a release would do and cost: shares, noise, thresholds and SQL. Free.
@@ -115,6 +117,8 @@ def plan(  # noqa: PLR0913 - the options of a command
         bounds: How much one unit may change.
         keys: What can appear.
         reading: Who reads the data.
+        simulate: Print instead what to expect over epsilons from 0.1 to 8, from public hints alone: units=N and, if known,
+            labels=N, features=N, pairs_per_unit=N, zipf=S (the k-th feature is as common as k to the power of -S).
         format: Text for people, or JSON.
     """
     from ddpmi.statements import DUCKDB, SPARK
@@ -128,7 +132,9 @@ def plan(  # noqa: PLR0913 - the options of a command
             "Columns or rows are named, but there is no DATA to check them in.",
             hint="ddpmi plan DATA --unit NAME ..., or leave them out",
         )
-    if format == "json":
+    if simulate is not None:
+        steps.put_simulation(settled, simulate, json_=format == "json")
+    elif format == "json":
         show.put(json.dumps(show.plan_numbers(settled), indent=2) + "\n")
     else:
         dialect = SPARK if reading.engine == "spark" else DUCKDB

@@ -225,7 +225,9 @@ class PrivacyOptions:
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto"
     """The noise; auto takes the one that shows more."""
     shares: Annotated[str | None, Parameter(metavar="TABLE=SHARE,...")] = None
-    """Parts of the budget. The default is pairs=0.7,features=0.23,labels=0.06,total=0.01."""
+    """Parts of the budget for pairs, features, labels and total; the default depends on the noise, plan shows it."""
+    thresholds: Literal["pairs", "every"] = "pairs"
+    """Which tables have to reach a threshold: pairs, or features and labels once more, as in the paper."""
     sample_rate: Annotated[str | None, Parameter(metavar="R")] = None
     """Part of the units that is read, each by a secret coin; the same promise then needs less noise per unit read."""
     selection: Literal["set_union", "sips"] | None = None
@@ -264,7 +266,7 @@ class PlanOptions:
     def plan(self) -> Plan:
         """Settle the release."""
         from ddpmi.budget import Budget
-        from ddpmi.plan import DEFAULT_SHARES, Plan
+        from ddpmi.plan import Plan
 
         privacy = self.privacy
         distinct = privacy.declared(self.columns)
@@ -272,7 +274,8 @@ class PlanOptions:
             bounds=self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units"),
             budget=Budget(privacy.epsilon, privacy.delta),
             mechanism=privacy.mechanism,
-            shares=DEFAULT_SHARES if privacy.shares is None else shares_of(privacy.shares),
+            shares=None if privacy.shares is None else shares_of(privacy.shares),
+            thresholds=privacy.thresholds,
             distinct=distinct,
             row_local=privacy.row_local,
             sample_rate=privacy.sample_rate,

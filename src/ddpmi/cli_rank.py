@@ -44,6 +44,11 @@ class RankOptions:
     """How mutual information is computed; paper is CalcMI as printed."""
     base: Annotated[float | None, Parameter(metavar="B")] = None
     """Base of the logarithm of mutual information, 2 for bits; nats if it is not given."""
+    order: Literal["estimate", "lower", "shrunk"] | None = None
+    """What of mutual information orders pairs: its estimate, its lower bound, or the estimate less what noise may have made. If
+    it is not given: estimate behind a threshold, shrunk where every pair was released."""
+    rank_intervals: Annotated[bool, Parameter(show_default=False)] = False
+    """Add between which ranks noise may have moved each pair, at 95%, among the released pairs."""
 
     def part(self, ranking: Ranking, *, table: bool) -> Ranking:
         """Return the rows that were asked for."""
@@ -78,7 +83,14 @@ def rank(
     if output is not None:
         steps.check_new_file(output)
     found = steps.load_release(folder)
-    ranking = rank_release(found, score=order.score, method=order.method, base=order.base)
+    ranking = rank_release(
+        found,
+        score=order.score,
+        method=order.method,
+        base=order.base,
+        rank_intervals=order.rank_intervals,
+        order=order.order,
+    )
     show.warn_if_empty(found, len(ranking))
     if not ranking.private and (chosen != "table" or output is not None):
         show.say(ranking.promise)
@@ -98,6 +110,7 @@ def compare(
     *,
     top: Annotated[int, Parameter(metavar="N")] = 10_000,
     by: Literal["reference", "private"] = "reference",
+    plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     format: Literal["table", "json"] = "table",  # noqa: A002
 ) -> None:
     """Compare the rankings of two releases: rank errors, overlaps and directions. Free.
@@ -107,19 +120,34 @@ def compare(
         b: The other release, as a rule the private one.
         top: Rank errors are taken over that many best pairs.
         by: Whose best pairs: those of A, the reference, or those of B, the private one.
+        plot: Also draw errors by rank band, overlaps and labels to a new .svg, .png or .html file.
         format: Text for people, or JSON.
     """
     from ddpmi.comparisons import compare as compare_releases
 
+    if plot is not None:
+        _check_plot(plot)
     if top < 1:
         raise InputError(f"--top must be at least 1, got {top}.", hint="--top 10000")
     releases = [steps.load_release(folder) for folder in (a, b)]
     for release in releases:
         show.warn_if_empty(release, release.tables.count("pairs"))
     found = compare_releases(*releases, top=top, by=by)
+    if plot is not None:
+        found.plot(plot)
+        show.say(f"Drew {plot}.")
     if format == "json" and not found.private:
         show.say(show.COMPARED_EXACT)
     show.put(json.dumps(found.to_dict(), indent=2) + "\n" if format == "json" else show.printed(found.to_text() + "\n"))
+
+
+def _check_plot(file: Path) -> None:
+    """Refuse a file that could not be drawn, before anything is computed."""
+    from ddpmi import charts
+
+    charts.check_suffix(file)
+    charts.check_extra()
+    steps.check_new_file(file)
 
 
 def report(
@@ -164,10 +192,18 @@ def receipt(
         folder: The release.
         format: Text for people, or JSON.
     """
+    from ddpmi.rankings import rank as rank_release
     from ddpmi.receipts import describe
 
-    found = steps.load_release(folder).receipt
-    show.put(json.dumps(found, indent=2) + "\n" if format == "json" else show.printed(describe(found)))
+    found = steps.load_release(folder)
+    ranking = rank_release(found)
+    if format == "json":
+        # Not in the file: what follows from released sums is computed when it is asked for.
+        stable = {"confidence": 0.95, "all": ranking.stable_top(), "released": ranking.stable_top(among="released")}
+        show.put(json.dumps({**found.receipt, "stable_top": stable if ranking.private else None}, indent=2) + "\n")
+    else:
+        told = f"\n{ranking.stability}\n" if ranking.stability else ""
+        show.put(show.printed(describe(found.receipt) + told))
 
 
 def expunge(folder: Folder, /, *, ledger: Annotated[Path | None, Parameter(metavar="FILE")] = None) -> None:
@@ -207,6 +243,7 @@ def add_to(app: App) -> None:
         help_epilogue=example(
             "ddpmi compare abstracts.exact abstracts.release --top 1000",
             "ddpmi compare larger-budget.release smaller-budget.release --format json",
+            "ddpmi compare abstracts.exact abstracts.release --plot errors.svg",
         ),
     )
     app.command(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
-from ddpmi.show import NOT_PRIVATE, cells_of, printable
+from ddpmi.show import NOT_PRIVATE, cells_of, heads_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,8 +36,6 @@ FAILED, WRONG_USAGE, REFUSED, INTERRUPTED = 1, 2, 3, 130
 _PIPE_WIDTH = 120
 _WIDE = 110  # narrower terminals show fewer columns, so that names stay whole
 _PATIENCE = 1.0  # seconds before a bar appears: short runs stay quiet
-_COLUMNS = ("rank", "label", "feature", "direction", "mi", "interval", "share_in", "share_out", "lift")
-_SCORED = (*_COLUMNS[:4], "score", *_COLUMNS[4:])
 _ONLY_WIDE = ("interval", "share_out")
 _WORDS = ("direction", "state", "mechanism", "time")
 
@@ -163,12 +161,13 @@ def _width() -> int:
 def ranking_table(ranking: Ranking, shown: Ranking) -> str:
     """Write the rows of a ranking that were asked for under what the whole of it promises."""
     cells = [cells_of(row) for row in shown.table.to_pylist()]
-    listed = _COLUMNS if ranking.scored_by is None else _SCORED
+    listed = heads_of(dict.fromkeys(shown.columns))
     columns = [name for name in listed if name not in _ONLY_WIDE or _width() >= _WIDE]
     heads = [f"mi ({ranking.unit_of_mi})" if name == "mi" else name.replace("_", " ") for name in columns]
     rows = ([row[name] for name in columns] for row in cells)
     table = rich_table(heads, rows, names=("label", "feature")) if cells else ""
-    return f"{ranking.promise}\n{table}{len(shown)} of {len(ranking)} pairs\n"
+    stable = f"{ranking.stability}\n" if ranking.stability else ""
+    return f"{ranking.promise}\n{table}{len(shown)} of {len(ranking)} pairs\n{stable}"
 
 
 def write_ranking(ranking: Ranking, format_: str, output: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from ddpmi.cli_options import PlanOptions, ReadingOptions, ReleaseOptions
     from ddpmi.ledger import Ledger
+    from ddpmi.plan import Plan
     from ddpmi.releases import Release
 
 _FORMATS = ("csv", "json", "parquet")
@@ -122,6 +124,16 @@ def check_new_file(file: Path) -> None:
         raise InputError(f"The folder {file.parent} does not exist.", hint=f"mkdir -p '{file.parent}'")
     if not os.access(file.parent, os.W_OK):
         raise InputError(f"The folder {file.parent} cannot be written to.", hint="choose another place")
+
+
+def put_simulation(plan: Plan, hints: str, *, json_: bool) -> None:
+    """Print what to expect of a plan; nothing is read."""
+    from ddpmi.simulation import simulate
+
+    with show.Progress() as progress:
+        progress("simulate", None)
+        found = simulate(plan, hints)
+    show.put(json.dumps(found.to_dict(), indent=2) + "\n" if json_ else found.to_text())
 
 
 def check_top_of_page(top: int) -> None:

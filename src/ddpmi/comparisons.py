@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from ddpmi import scores, show, stability
+from ddpmi import charts, scores, show, stability
 from ddpmi.errors import InputError
 from ddpmi.rankings import Ranking, rank
 
@@ -29,7 +29,7 @@ By = Literal["reference", "private"]
 LABEL_TOP = 20
 """How many features of each label are compared."""
 _DEPTHS = (10, 100, 1000, 10_000)
-_BANDS = ((1, 10), (11, 100), (101, 1000), (1001, 10_000))
+_BANDS = ((1, 10), (11, 100), (101, 1000), (1001, 10_000), (10_001, 100_000), (100_001, 1_000_000))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,8 @@ class Comparison:
     bands: tuple[dict[str, Any], ...]
     """Errors by band of the reference's ranks: from, to, n, kept, percentiles."""
     labels: tuple[dict[str, Any], ...]
-    """For each label of the reference: n, overlap_20, and presence_overlap_20 over presence alone."""
+    """For each label of the reference: n, overlap_20, and presence_overlap_20 over presence alone; and of its pairs among
+    the reference's best: how many (best), kept, percentiles."""
     private: bool
     """Whether both sides were private."""
 
@@ -87,8 +88,26 @@ class Comparison:
             errors = ", ".join(f"{p}: {_plain(e)}" for p, e in band["percentiles"].items())
             lines.append(f"Ranks {band['from']}-{band['to']}: {_percent(band['kept'])} kept, percentiles {errors}")
         worst = sorted(self.labels, key=lambda label: label["overlap_20"])[:LABEL_TOP]
-        lines += [f"Label {show.printable(label['label'])}: {_percent(label['overlap_20'])} shared" for label in worst]
+        for label in worst:
+            errors = ", ".join(f"{p}: {_plain(e)}" for p, e in label["percentiles"].items())
+            shared = f"{_percent(label['overlap_20'])} shared"
+            lines.append(
+                f"Label {show.printable(label['label'])}: {shared}, {label['best']} best, percentiles {errors}"
+            )
         return "\n".join(lines)
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Any:
+        """Draw rank errors by band, and overlaps by depth and by label.
+
+        Args:
+            path: A new .svg, .png or .html file; None returns the Altair chart.
+            overwrite: Replace a file that stands there.
+
+        Raises:
+            MissingExtra: The ``report`` extra is not installed.
+        """
+        chart = charts.of_comparison(self.to_dict())
+        return chart if path is None else charts.save(chart, path, overwrite=overwrite)
 
 
 def _percent(part: float | None) -> str:
@@ -204,7 +223,7 @@ def _compared(one: Coded, two: Coded, partner: Integers, *, top: int, by: By, pr
         found = np.isin(rows, theirs)
     listed = (place_a if by == "reference" else place_b) <= top
     differs = one.presence[mine[listed]] != two.presence[theirs[listed]]
-    labels = _labels(one, two, partner)
+    labels = _labels(one, two, partner, _best(one, top), there)
     return Comparison(
         top=top,
         by=by,
@@ -238,12 +257,14 @@ def _band(one: Coded, there: Integers, partner: Integers, band: tuple[int, int])
         "to": band[1],
         "n": len(rows),
         "kept": _mean(partner[rows] >= 0),
-        "percentiles": stability.percentiles(errors, (50, 90)),
+        "percentiles": stability.percentiles(errors),
     }
 
 
-def _labels(one: Coded, two: Coded, partner: Integers) -> tuple[dict[str, Any], ...]:
-    """Compare the best features of each label of the reference, labels by bytes."""
+def _labels(one: Coded, two: Coded, partner: Integers, best: Integers, there: Integers) -> tuple[dict[str, Any], ...]:
+    """Compare the best features of each label of the reference, labels by bytes, and errors of its best pairs by label."""
+    if len(one.labels) == 0:
+        return ()
     counted = np.bincount(one.label_code, minlength=len(one.labels))
     parts = []
     for presence in (False, True):
@@ -253,9 +274,19 @@ def _labels(one: Coded, two: Coded, partner: Integers) -> tuple[dict[str, Any], 
         sizes, met = (np.bincount(one.label_code[rows], minlength=len(one.labels)) for rows in (mine, shared))
         # A label with nothing to find has nothing missing.
         parts.append(np.divide(met, sizes, out=np.ones(len(sizes)), where=sizes > 0))
-    rows = zip(one.labels.to_pylist(), counted.tolist(), *(part.tolist() for part in parts), strict=True)
+    best = best[np.argsort(one.label_code[best], kind="stable")]
+    ends = np.cumsum(np.bincount(one.label_code[best], minlength=len(one.labels)))[:-1]
+    errors = (
+        {
+            "best": len(rows),
+            "kept": _mean(partner[rows] >= 0),
+            "percentiles": stability.percentiles(np.abs(one.place[rows] - there[rows]), (50, 90)),
+        }
+        for rows in np.split(best, ends)
+    )
+    rows = zip(one.labels.to_pylist(), counted.tolist(), *(part.tolist() for part in parts), errors, strict=True)
     return tuple(
-        {"label": label, "n": n, "overlap_20": both, "presence_overlap_20": present}
-        for label, n, both, present in rows
+        {"label": label, "n": n, "overlap_20": both, "presence_overlap_20": present} | error
+        for label, n, both, present, error in rows
         if n > 0
     )

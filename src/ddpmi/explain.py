@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ddpmi.budget import shortest
@@ -99,7 +100,8 @@ def _selecting(plan: Plan) -> list[str]:
     if plan.selection is None:
         return []
     rounds = len(plan.calibration.selection)
-    times, share = f"{rounds} round{'s' if rounds > 1 else ''}", shortest(plan.shares["selection"])
+    share = shortest(sum((noise.share for noise in plan.calibration.selection), Fraction(0)))
+    times = f"{rounds} round{'s' if rounds > 1 else ''}"
     found = f"selection: features are found by a private set union in {times} with a share of {share}; others vanish."
     return [found, *_ADVICE]
 
@@ -116,6 +118,8 @@ def _options(plan: Plan) -> str:
         lines.append(f"labels_only: {len(plan.labels_only)} labels are ranked, each against everybody else.")
     if plan.grid:
         lines.append("grid: features are selected by their totals, then every pair with the public labels is released.")
+    if plan.thresholds == "every":
+        lines.append("thresholds: features and labels have to reach a threshold too, and take their pairs with them.")
     if plan.marginals == "other":
         lines.append("marginals: what was dropped is measured and added to the released pairs.")
     if plan.space == "units":

@@ -46,6 +46,8 @@ class Reading:
     grid: bool = False
     other: bool = False
     units: bool = False
+    every: bool = False
+    """Whether features and labels have thresholds too, and pairs of dropped ones are dropped."""
 
     @classmethod
     def of(cls, plan: Plan) -> Reading:
@@ -58,6 +60,7 @@ class Reading:
             grid=plan.grid,
             other=plan.marginals == "other",
             units=plan.space == "units",
+            every=plan.thresholds == "every",
         )
 
 
@@ -156,18 +159,23 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
     """
     draw = _Drawing(engine, reading, source)
     features_known, labels_known = draw.know_beforehand()
-    draw.table("pairs", aggregates.pairs(every=features_known and labels_known))
+    seen = "seen_pairs" if reading.every else "drawn_pairs"
+    draw.table("pairs", aggregates.pairs(every=features_known and labels_known), name=seen)
     # proof: threshold.known-keys
     if not features_known:
-        draw.know("feature", "SELECT DISTINCT feature FROM drawn_pairs")
+        draw.know("feature", f"SELECT DISTINCT feature FROM {seen}")
     if not labels_known:
-        draw.know("label", "SELECT DISTINCT label FROM drawn_pairs")
+        draw.know("label", f"SELECT DISTINCT label FROM {seen}")
     if reading.other:
         engine.run(Step(name="kept", shape="(feature, label)", sql="SELECT feature, label FROM drawn_pairs"))
     if not reading.grid:
         draw.margin("feature")
     draw.margin("label")
     draw.table("total", aggregates.total("all_units" if reading.units else "joint", engine.dialect))
+    if reading.every:
+        # proof: threshold.every
+        released = aggregates.of_released_keys(seen)
+        engine.run(Step(name="drawn_pairs", shape="(feature, label, sum)", sql=released))
     return engine.released()
 
 

@@ -238,6 +238,22 @@ def feasible(joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: Arra
     return probabilities(*clip_sums(joint, feature, label, total))
 
 
+def unprojected(
+    joint: ArrayLike, feature: ArrayLike, label: ArrayLike, total: ArrayLike
+) -> tuple[Floats, Floats, Floats]:
+    """Divide noisy sums by their total as they are, as the paper does: such a table need not exist.
+
+    Returns:
+        J/N, F/N, L/N; 0 where N is not positive.
+
+    >>> [float(p) for p in unprojected(12, 10, 20, 100)]
+    [0.12, 0.1, 0.2]
+    """
+    j, f, l, n = np.broadcast_arrays(*(np.asarray(s, dtype=np.float64) for s in (joint, feature, label, total)))  # noqa: E741
+    pxy, px, py = (np.divide(s, n, out=np.zeros(n.shape), where=n > 0) for s in (j, f, l))
+    return pxy, px, py
+
+
 def probabilities(
     joint: NDArray[np.int64], feature: NDArray[np.int64], label: NDArray[np.int64], total: NDArray[np.int64]
 ) -> tuple[Floats, Floats, Floats]:

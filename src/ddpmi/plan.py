@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from ddpmi import aggregates, contributions, selection
 from ddpmi.amplification import amplified_cost, checked_rate, inner_budget
 from ddpmi.budget import Budget, exact_decimal, shortest
-from ddpmi.calibration import TABLES, Calibration, MechanismName, Scheme, calibrate
+from ddpmi.calibration import Calibration, MechanismName, Scheme, calibrate
 from ddpmi.errors import InputError
+from ddpmi.shares import checked_shares, default_shares, equal_shares
 from ddpmi.spec import Bounds, key_list
 from ddpmi.statements import DUCKDB, Dialect, Step, render
 
@@ -25,17 +26,9 @@ if TYPE_CHECKING:
 PLAN_FORMAT = 1
 #: The tables that count whole units in units space.
 _COUNTING = ("labels", "total")
-#: Held up on long and on skewed label lists: most of the rank error comes from the pairs.
-DEFAULT_SHARES = {
-    "pairs": Fraction(70, 100),
-    "features": Fraction(23, 100),
-    "labels": Fraction(6, 100),
-    "total": Fraction(1, 100),
-}
-#: The best of 0.05, 0.1, 0.2 and 0.3 on words by years; the other shares are scaled to make room.
-SELECTION_SHARE = Fraction(10, 100)
 _CHOICES = {
     "mechanism": ("auto", "laplace", "gaussian"),
+    "thresholds": ("pairs", "every"),
     "distinct": (False, True, "units"),
     "marginals": ("measured", "other"),
     "space": ("events", "units"),
@@ -61,10 +54,11 @@ class Plan:
     bounds: Bounds
     """How much one unit may change."""
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto"
-    """The noise; "auto" takes the one with the lower threshold, or with less noise where nothing is thresholded."""
-    shares: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULT_SHARES))
-    """Parts of the budget for pairs, features, labels and total; they sum to 1. With ``selection`` there is one more of that
-    name; where it is left out it is 0.1, and the others are scaled to make room."""
+    """The noise; "auto" takes the one with the lower threshold, or with less noise where nothing is thresholded, and
+    the plan then holds its name."""
+    shares: Mapping[str, Any] | None = None
+    """Parts of the budget for pairs, features, labels and total; they sum to 1. None means what was measured to be good for
+    the mechanism. With ``selection`` there is one more of that name; left out it is 0.1, and the others make room."""
     distinct: contributions.Distinct = False
     """What the data's owner declares about duplicates: True or "units" skips work, and is void if false."""
     row_local: bool = False
@@ -85,6 +79,8 @@ class Plan:
     """Find the features that exist by a private set union first, in one round or in three, and drop all others."""
     sample_rate: Any = None
     """Let each unit take part with this probability, by a secret coin; the budget is what the release costs then."""
+    thresholds: Literal["pairs", "every"] = "pairs"
+    """Which tables have to reach a threshold: pairs alone, or features and labels once more (the paper)."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget) or not isinstance(self.bounds, Bounds):
@@ -102,9 +98,54 @@ class Plan:
         for name in ("public_labels", "public_features", "labels_only"):
             object.__setattr__(self, name, key_list(getattr(self, name), name))
         object.__setattr__(self, "sample_rate", checked_rate(self.sample_rate))
-        object.__setattr__(self, "shares", _checked_shares(self.shares, selecting=self.selection is not None))
         _check_combination(self)
-        _ = self.calibration  # refuse now what could not run later
+        chosen = self.calibration  # refuse now what could not run later
+        # What is stored and compared says what will be done, whatever the defaults were.
+        object.__setattr__(self, "shares", self._shares_for(chosen.name))
+        object.__setattr__(self, "mechanism", chosen.name)
+
+    @classmethod
+    def paper(cls, *, budget: Budget, bounds: Bounds, **options: Any) -> Plan:
+        """Plan as the paper does, as a baseline: private and charged like any other plan.
+
+        Heavy units are sampled, noise is Laplace, every table gets the same part of epsilon, and features and labels have to
+        reach a threshold again. Its releases are meant to be ranked with ``method="paper"``.
+
+        Args:
+            budget: The guarantee.
+            bounds: How much one unit may change; heavy units are sampled whatever its strategy.
+            options: Other fields of a plan, such as ``distinct``.
+
+        >>> plan = Plan.paper(budget=Budget(1, 1e-7), bounds=Bounds(pairs=50))
+        >>> plan.mechanism, plan.bounds.strategy, plan.thresholds, float(plan.shares["pairs"])
+        ('laplace', 'sample', 'every', 0.25)
+        """
+        ways = {"mechanism": "laplace", "shares": equal_shares(), "thresholds": "every"}
+        sampled = replace(bounds, strategy="sample", cap=0)
+        return cls(budget=budget, bounds=sampled, **(ways | options))
+
+    @classmethod
+    def suggest(
+        cls, *, budget: Budget, units: int, pairs_per_unit: float = 1, labels: int = 20, **options: Any
+    ) -> Plan:
+        """Plan from what is publicly known about the data, which is not read.
+
+        Half of a usual unit's pairs count in full, heavier units are scaled. The noise is the one with the lower threshold;
+        where the best pairs are far above both thresholds, the one with the smaller deviation.
+
+        Args:
+            budget: The guarantee; delta must be below one over the number of units.
+            units: How many units there are, about.
+            pairs_per_unit: How many (feature, label) pairs a usual unit has.
+            labels: How many labels there are, about.
+            options: Fields of a plan that are settled already, such as ``bounds`` or ``distinct``.
+
+        >>> Plan.suggest(budget=Budget(1, 1e-7), units=200_000, pairs_per_unit=92, labels=31).bounds.pairs
+        46
+        """
+        from ddpmi.suggestions import suggest
+
+        return suggest(cls, budget, (units, pairs_per_unit, labels), options)
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -118,6 +159,10 @@ class Plan:
             return laplace
         gaussian = self._calibrated("gaussian")
         return laplace if laplace.badness <= gaussian.badness else gaussian
+
+    def _shares_for(self, name: MechanismName) -> dict[str, Fraction]:
+        given = default_shares(name) if self.shares is None else self.shares
+        return checked_shares(given, selecting=self.selection is not None)
 
     def _calibrated(self, name: MechanismName) -> Calibration:
         known = {"label": self.known_labels, "feature": self.public_features}
@@ -135,8 +180,9 @@ class Plan:
             thresholded=thresholded,
             rounds=selection.ROUNDS[self.selection],
             sample_rate=self.sample_rate,
+            every=self.thresholds == "every",
         )
-        return calibrate(self.inner_budget, self.bounds, self.shares, name=name, scheme=scheme)
+        return calibrate(self.inner_budget, self.bounds, self._shares_for(name), name=name, scheme=scheme)
 
     @cached_property
     def inner_budget(self) -> Budget:
@@ -253,7 +299,7 @@ class Plan:
             "format": PLAN_FORMAT,
             "budget": {"epsilon": _exact(self.budget.epsilon), "delta": _exact(self.budget.delta)},
             "bounds": self.bounds.to_dict(),
-            "shares": {table: _exact(share) for table, share in self.shares.items()},
+            "shares": {table: _exact(share) for table, share in (self.shares or {}).items()},
             "sample_rate": None if self.sample_rate is None else _exact(self.sample_rate),
         }
 
@@ -311,11 +357,20 @@ def _check_combination(plan: Plan) -> None:
             "leave marginals out",
         ): units and plan.marginals == "other",
         ("space='units' ignores values, but clip was given.", "leave clip out"): units and bounds.clip is not None,
+        (
+            "thresholds='every' drops features and labels, so it goes with no list, grid, selection or marginals='other'.",
+            "leave thresholds out: keys that are known need no threshold",
+        ): plan.thresholds == "every" and _knows_keys(plan),
         **_wrong_selection(plan),
     }
     for (message, hint), is_wrong in wrong.items():
         if is_wrong:
             raise InputError(message, hint=hint)
+
+
+def _knows_keys(plan: Plan) -> bool:
+    lists = (plan.public_labels, plan.public_features, plan.labels_only, plan.selection)
+    return plan.grid or plan.marginals == "other" or any(given is not None for given in lists)
 
 
 def _wrong_selection(plan: Plan) -> dict[tuple[str, str], bool]:
@@ -334,26 +389,6 @@ def _wrong_selection(plan: Plan) -> dict[tuple[str, str], bool]:
             "leave grid out: with public labels every pair of a selected feature is released",
         ): chosen and plan.grid,
     }
-
-
-def _checked_shares(shares: Mapping[str, Any], *, selecting: bool) -> dict[str, Fraction]:
-    given = shares if hasattr(shares, "items") else {}
-    names = (*TABLES, "selection") if selecting and "selection" in given else TABLES
-    if set(given) != set(names):
-        raise InputError(
-            f"shares must name {', '.join(names)}, got {sorted(shares) if hasattr(shares, 'items') else shares!r}.",
-            hint="shares={'pairs': 0.7, 'features': 0.23, 'labels': 0.06, 'total': 0.01}",
-        )
-    exact = {table: exact_decimal(shares[table], f"the share of {table}") for table in names}
-    if any(share <= 0 for share in exact.values()) or sum(exact.values()) != 1:
-        raise InputError(
-            f"shares must be positive and sum to 1, got {', '.join(f'{t}={shortest(s)}' for t, s in exact.items())}.",
-            hint="shares={'pairs': 0.7, 'features': 0.23, 'labels': 0.06, 'total': 0.01}",
-        )
-    if selecting and "selection" not in exact:
-        exact = {table: share * (1 - SELECTION_SHARE) for table, share in exact.items()}
-        exact["selection"] = SELECTION_SHARE
-    return exact
 
 
 def _exact(number: Fraction) -> str:

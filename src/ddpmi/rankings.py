@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from ddpmi import measures, scores, show
+from ddpmi import certainty, charts, measures, orders, ranking_files, ranking_tables, scores, show
 from ddpmi import mi as information
+from ddpmi.doubts import Doubt
 from ddpmi.errors import InputError, MissingExtra
+from ddpmi.ranking_tables import RANK_BOUNDS
 from ddpmi.scores import COLUMNS, Released
-from ddpmi.views import SCORE, Coded, Direction, Pairs, Per, mutual_information_of, order_of
+from ddpmi.views import SCORE, Coded, Direction, Pairs, Per, mutual_information_of
 
 if TYPE_CHECKING:
     import os
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-    from numpy.typing import NDArray
-
-_JSON_ROWS = 1 << 14
 
 
 class _Table:
@@ -66,6 +65,10 @@ class Ranking:
     """The released sum of everything, in the user's units: other scores need it."""
     scored_by: str | None = None
     """The score that gives the order; None for mutual information."""
+    rank_intervals: bool = False
+    """Whether the columns ``RANK_BOUNDS`` are there."""
+    source: Pairs | None = field(default=None, repr=False, compare=False)
+    """All scored pairs that this ranking, or the one it was cut from, was made of."""
 
     def __post_init__(self) -> None:
         if self._pairs is None and tuple(self.table.column_names) != self.columns:
@@ -74,7 +77,8 @@ class Ranking:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
-        return COLUMNS if self.scored_by is None else (*COLUMNS, SCORE)
+        bounds = RANK_BOUNDS if self.rank_intervals else ()
+        return (*COLUMNS, *bounds, *(() if self.scored_by is None else (SCORE,)))
 
     @property
     def _pairs(self) -> Pairs | None:
@@ -89,7 +93,7 @@ class Ranking:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return show.ranking_html(self._first(20), len(self), self.promise)
+        return show.ranking_html(self._first(20), len(self), self.promise, stable=self.stability)
 
     @property
     def notice(self) -> str | None:
@@ -159,7 +163,36 @@ class Ranking:
         else:
             joint, feature, label = (table[key].to_numpy() for key in ("joint", "feature_total", "label_total"))
             values = measures.score(name, joint, feature, label, self.total)
-        return replace(self, table=_ordered_by(table, values), scored_by=name)
+        return replace(self, table=ranking_tables.ordered_by(table, values), scored_by=name, rank_intervals=False)
+
+    def stable_top(self, confidence: float = 0.95, *, among: Literal["all", "released"] = "all") -> int:
+        """Count the first places of the whole ranking that surely hold the pairs that belong there, in some order.
+
+        Args:
+            confidence: How sure, between 0 and 1.
+            among: Whether pairs that were not released may stand in these places too, or released ones alone.
+
+        Returns:
+            The largest such number; all pairs where sums are exact.
+        """
+        return certainty.stable_top(self._sure(), confidence, among=among)
+
+    def stable_tops(self, confidence: float = 0.95) -> dict[str, int]:
+        """Count the same within each label; the confidence holds for all labels together."""
+        pairs = self._sure()
+        return dict(zip(pairs.cells.labels.to_pylist(), certainty.stable_tops(pairs, confidence), strict=True))
+
+    def _sure(self) -> Pairs:
+        if self.source is None or self.scored_by not in (None, "mi"):
+            raise InputError("A stable top needs a ranking by mutual information.", hint="ddpmi.rank(release)")
+        return self.source
+
+    @property
+    def stability(self) -> str:
+        """The stable top in one sentence; nothing to say where sums are exact or another score gives the order."""
+        if not self.private or self.source is None or self.scored_by not in (None, "mi"):
+            return ""
+        return show.stable_top(self.stable_top(), self.stable_top(among="released"))
 
     def coded(self) -> Coded:
         """Return the pairs as numbers, by their keys' bytes: how `compare` reads a ranking."""
@@ -214,20 +247,26 @@ class Ranking:
         In CSV a name that a spreadsheet would run as a formula gets a leading '. Files of exact sums have a
         first column ``notice``.
         """
-        import pathlib
+        return ranking_files.save(self._stamped, path, overwrite=overwrite)
 
-        writers = {".csv": self._write_csv, ".json": self._write_json, ".parquet": self._write_parquet}
-        write = writers.get(pathlib.Path(path).suffix.lower())
-        if write is None:
-            raise InputError(
-                f"The suffix must be one of {', '.join(writers)}, got {pathlib.Path(path).name!r}.",
-                hint='ranking.save("ranking.csv")',
-            )
-        return show.write_new(path, write, overwrite=overwrite)
+    def plot(self, path: str | os.PathLike[str] | None = None, *, top: int = 20, overwrite: bool = False) -> Any:
+        """Draw the best pairs as bars with their intervals, coloured by direction.
+
+        Args:
+            path: A new .svg, .png or .html file; None returns the Altair chart.
+            top: How many pairs, from the first one on.
+            overwrite: Replace a file that stands there.
+
+        Raises:
+            MissingExtra: The ``report`` extra is not installed.
+        """
+        chart = charts.of_ranking(self._first(top), unit=self.unit_of_mi, said=self.promise)
+        return chart if path is None else charts.save(chart, path, overwrite=overwrite)
 
     def to_text(self, width: int = 100, *, rows: int = 20) -> str:
         """Write a plain table for a terminal of that width."""
-        return show.ranking_text(self._first(rows), len(self), self.promise, width=width)
+        text = show.ranking_text(self._first(rows), len(self), self.promise, width=width)
+        return "\n".join(line for line in (text, self.stability) if line)
 
     def _first(self, rows: int) -> list[dict[str, Any]]:
         if self._pairs is None or rows < 1:
@@ -241,38 +280,16 @@ class Ranking:
             return self.to_arrow()
         return self.to_arrow().add_column(0, "notice", pa.repeat(show.NOT_PRIVATE, len(self)))
 
-    def _write_csv(self, path: Path) -> None:
-        from pyarrow import csv
 
-        table = self._stamped()
-        for name in ("label", "feature"):
-            at = table.column_names.index(name)
-            table = table.set_column(at, name, show.csv_safe(table[name]))
-        csv.write_csv(table, path)
-
-    def _write_json(self, path: Path) -> None:
-        table = self._stamped()
-        with path.open("w", encoding="utf-8") as out:
-            out.write("[")
-            for start in range(0, len(self), _JSON_ROWS):
-                rows = table.slice(start, _JSON_ROWS).to_pylist()
-                lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
-                out.write(("\n" if start == 0 else ",\n") + ",\n".join(lines))
-            out.write("\n]\n")
-
-    def _write_parquet(self, path: Path) -> None:
-        import pyarrow.parquet as pq
-
-        pq.write_table(self._stamped(), path, compression="zstd")
-
-
-def rank(
+def rank(  # noqa: PLR0913 - each is a question of its own, and all but the release have a default
     release: Released,
     *,
     score: measures.ScoreName | None = None,
     method: information.Method = "stable",
     base: float | None = None,
     tol: float = 1e-15,
+    rank_intervals: bool = False,
+    order: orders.Order | None = None,
 ) -> Ranking:
     """Rank every pair of a release.
 
@@ -282,9 +299,14 @@ def rank(
         method: "stable", or "paper" for CalcMI as printed.
         base: The base of the logarithm of mutual information; None for nats, 2 for bits.
         tol: The tolerance of method "paper".
+        rank_intervals: Add the columns rank_low and rank_high: where noise may have moved each pair from, at 95%,
+            among the released pairs. Only for mutual information.
+        order: "estimate" orders by mi, "lower" by mi_low, "shrunk" by mi after each joint sum was moved towards independence
+            as far as its noise demands. None takes "estimate" behind a threshold and for exact sums, and "shrunk" where
+            every pair of known keys was released: see docs/decisions/accuracy.md.
 
     Returns:
-        All pairs: mi to 12 significant digits descending, joint descending, feature, label by bytes.
+        All pairs: what the order says to 12 significant digits descending, joint descending, feature, label by bytes.
 
     >>> import pyarrow as pa
     >>> from types import SimpleNamespace
@@ -304,11 +326,19 @@ def rank(
     if score is not None:
         measures.check_name(score)
     check_base(base)
+    orders.check_order(order)
+    if rank_intervals and score is not None:
+        raise InputError(f"Rank intervals belong to mutual information, got score={score!r}.", hint="leave score out")
     cells, receipt = scores.read(release), release.receipt
     mi = mutual_information_of(cells, method, tol)
-    pairs = Pairs(cells=cells, doubt=scores.Doubt.of(cells, receipt), mi=mi, base=base)
+    doubt = Doubt.of(cells, receipt)
+    pairs = Pairs(cells=cells, doubt=doubt, mi=mi, base=base, ranked_by=order or orders.default_order(doubt))
     return Ranking(
-        table=pairs if score is None else pairs.scored(score),
+        table=ranking_tables.with_rank_bounds(pairs)
+        if rank_intervals
+        else pairs
+        if score is None
+        else pairs.scored(score),
         private=bool(receipt["private"]),
         guarantee=receipt.get("guarantee"),
         dataset=str(receipt.get("dataset", "default")),
@@ -316,6 +346,8 @@ def rank(
         base=base,
         total=cells.users_total,
         scored_by=score,
+        rank_intervals=rank_intervals,
+        source=pairs,
     )
 
 
@@ -326,21 +358,3 @@ def check_base(base: float | None) -> None:
     """
     if base is not None and not (math.isfinite(base) and base > 1):
         raise InputError(f"base must be larger than 1, got base={base!r}.", hint="base=2 for bits")
-
-
-def _ordered_by(table: pa.Table, values: NDArray[np.float64]) -> pa.Table:
-    """Order the rows of a table by another score, and count their ranks anew."""
-    import pyarrow as pa
-
-    feature, label = (scores.codes_by_bytes(table[key]) for key in ("feature", "label"))
-    by_key = np.lexsort((label, feature))
-    order = by_key[order_of(-scores.round_significant(values[by_key]), table["joint"].to_numpy()[by_key])]
-    table = table.take(order).append_column(SCORE, pa.array(values[order]))
-    places = {
-        "rank": np.arange(1, len(order) + 1),
-        "rank_in_label": scores.places_in_groups(label[order]),
-        "rank_in_feature": scores.places_in_groups(feature[order]),
-    }
-    for key, column in places.items():
-        table = table.set_column(table.column_names.index(key), key, pa.array(column, pa.int64()))
-    return table

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from ddpmi import measures, show, tables_spark
+from ddpmi import measures, orders, show, tables_spark
 from ddpmi import mi as information
 from ddpmi.errors import InputError
 from ddpmi.rankings import Ranking, check_base
@@ -110,6 +110,7 @@ def rank_on_spark(
     score: measures.ScoreName | None = None,
     method: information.Method = "stable",
     base: float | None = None,
+    order: orders.Order | None = None,
 ) -> SparkRanking:
     """Rank every pair of a release in Spark. Free post-processing: neither pairs nor features come to the driver.
 
@@ -119,6 +120,7 @@ def rank_on_spark(
         score: As in `rank`.
         method: As in `rank`.
         base: As in `rank`.
+        order: As in `rank`.
 
     Returns:
         All pairs with the numbers and the ranks that `rank` gives them.
@@ -129,9 +131,10 @@ def rank_on_spark(
     if score is not None:
         measures.check_name(score)
     check_base(base)
+    orders.check_order(order)
     found = release if isinstance(release, Release) else Release.load(release)
     receipt, total = found.receipt, found.total
-    scoring = Scoring(receipt=receipt, total=total, method=method, base=base, score=score)
+    scoring = Scoring(receipt=receipt, total=total, method=method, base=base, score=score, order=order)
     frames = tables_spark.Frames.of(found, tables_spark.find_session(session))
     kept = tables_spark.scored(frames, scoring).persist()
     try:

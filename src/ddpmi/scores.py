@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ddpmi import uncertainty
 from ddpmi.errors import ReleaseError
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.integer[Any]]
     Floats = NDArray[np.float64]
-    Bounds = tuple[Floats, Floats]
 
 COLUMNS = (
     "label",
@@ -179,7 +177,7 @@ def space_of(receipt: Mapping[str, Any]) -> str:
     >>> space_of({"plan": None}), space_of({"space": "units"})
     ('events', 'units')
     """
-    return str(_said(receipt, "space") or "events")
+    return str(said(receipt, "space") or "events")
 
 
 def are_summed(receipt: Mapping[str, Any]) -> bool:
@@ -188,11 +186,15 @@ def are_summed(receipt: Mapping[str, Any]) -> bool:
     >>> are_summed({"plan": None}), are_summed({"plan": {"marginals": "other"}})
     (False, True)
     """
-    return bool(_said(receipt, "marginals") == "other")
+    return bool(said(receipt, "marginals") == "other")
 
 
-def _said(receipt: Mapping[str, Any], name: str) -> Any:
-    """Return what a receipt says, or else its plan; None where neither does."""
+def said(receipt: Mapping[str, Any], name: str) -> Any:
+    """Return what a receipt says, or else its plan; None where neither does.
+
+    >>> said({"plan": {"space": "units"}}, "space")
+    'units'
+    """
     return receipt.get(name) or (receipt.get("plan") or {}).get(name)
 
 
@@ -266,74 +268,6 @@ def _find(names: pa.Array | pa.ChunkedArray, keys: pa.Array) -> Integers:
 
 def _unknown() -> ReleaseError:
     return ReleaseError("A released pair has a feature or label without a released sum.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
-    """What a receipt says about the noise in the sums."""
-
-    noise: uncertainty.Noise
-    """Deviations as fractions of the total."""
-    mechanism: Literal["gaussian", "laplace"]
-    """The noise of the joint sums."""
-    sd: float
-    """Deviation of a joint sum, in grid steps."""
-    threshold: int | None
-    """Joint sums below it were not released, in grid steps; None where all were."""
-    pairs_of_feature: Integers | None
-    """Released pairs of each feature; None unless margins are sums of released pairs."""
-    pairs_of_label: Integers | None
-    """Released pairs of each label; None unless margins are sums of released pairs."""
-
-    @classmethod
-    def of(cls, cells: Cells, receipt: Mapping[str, Any]) -> Doubt | None:
-        """Read a receipt; None where the sums are exact."""
-        if not receipt["private"]:
-            return None
-        tables = receipt["tables"]
-        whole = max(cells.users_total, float(cells.unit))
-        users = {name: float(tables[name]["sd_user"] or 0.0) for name in ("pairs", "features", "labels", "total")}
-        sds = {name: sd / whole for name, sd in users.items()}
-        heavy = any(_kind(entry) == "laplace" for entry in tables.values())
-        summed = are_summed(receipt)
-        return cls(
-            noise=uncertainty.Noise(
-                joint=sds["pairs"], feature=sds["features"], label=sds["labels"], total=sds["total"], heavy=heavy
-            ),
-            mechanism=_kind(tables["pairs"]),
-            sd=users["pairs"] / float(cells.unit),
-            threshold=tables["pairs"].get("threshold"),
-            pairs_of_feature=np.bincount(cells.feature_code, minlength=len(cells.features)) if summed else None,
-            pairs_of_label=np.bincount(cells.label_code, minlength=len(cells.labels)) if summed else None,
-        )
-
-    def bounds(self, mi: Floats, table: uncertainty.Table, joint: Integers, codes: tuple[Integers, Integers]) -> Bounds:
-        """Bound the mutual information of some pairs, in nats.
-
-        Args:
-            mi: Their mutual information.
-            table: Their feasible tables.
-            joint: Their released sums.
-            codes: Places of their features and labels.
-        """
-        summed = None
-        if self.pairs_of_feature is not None and self.pairs_of_label is not None:
-            summed = (
-                self.pairs_of_feature[codes[0]].astype(np.float64),
-                self.pairs_of_label[codes[1]].astype(np.float64),
-            )
-        bounds = uncertainty.interval(mi, table, self.noise, summed=summed)
-        if self.threshold is None or self.sd == 0:
-            return bounds
-        excess = (joint - int(self.threshold)).astype(np.float64) / self.sd
-        return uncertainty.widen_near_threshold(
-            bounds, table, excess, self.noise, mechanism=self.mechanism, summed=summed is not None
-        )
-
-
-def _kind(entry: Mapping[str, Any]) -> Literal["gaussian", "laplace"]:
-    """Read the kind of noise from a table's entry in the receipt: "discrete_laplace" or "discrete_gaussian"."""
-    return "laplace" if "laplace" in entry["mechanism"] else "gaussian"
 
 
 def places_in_groups(groups: Integers) -> Integers:

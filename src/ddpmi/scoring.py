@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddpmi.scores import COLUMNS, Cells, Doubt, are_summed, scale_of
+from ddpmi import orders
+from ddpmi.doubts import Doubt
+from ddpmi.scores import COLUMNS, Cells, are_summed, scale_of
 from ddpmi.views import SCORE, Pairs, mutual_information_of
 
 if TYPE_CHECKING:
@@ -87,6 +89,8 @@ class Scoring:
     """As in `rank`."""
     score: str | None = None
     """As in `rank`."""
+    order: orders.Order | None = None
+    """As in `rank`."""
 
     def __post_init__(self) -> None:
         needed = {name: self.receipt[name] for name in _NEEDED if name in self.receipt}
@@ -131,7 +135,8 @@ class Scoring:
             held = [_sums(joined, name) for name in COUNTED]
             doubt = replace(doubt, pairs_of_feature=held[0], pairs_of_label=held[1])
         mi = mutual_information_of(cells, self.method, self.tol)
-        pairs = Pairs(cells=cells, doubt=doubt, mi=mi, base=self.base)
+        ranked_by = self.order or orders.default_order(doubt)
+        pairs = Pairs(cells=cells, doubt=doubt, mi=mi, base=self.base, ranked_by=ranked_by)
         return pairs if self.score is None else pairs.scored(self.score)
 
     def batch(self, joined: pa.RecordBatch, cuts: Cuts) -> pa.RecordBatch:

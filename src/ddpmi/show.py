@@ -146,6 +146,17 @@ def write_new(path: str | os.PathLike[str], write: Callable[[Path], None], *, ov
     return place
 
 
+def stable_top(places: int, released: int) -> str:
+    """Say how many of the first places are right with 95% confidence, among all pairs and among released ones.
+
+    >>> stable_top(20, 25)
+    'Stable top, 95% sure: 20 (the first 20 are the right pairs, in some order); 25 among released pairs'
+    """
+    what = f" (the first {places} are the right pairs, in some order)" if places else ""
+    more = f"; {released} among released pairs" if released > places else ""
+    return f"Stable top, 95% sure: {places}{what}{more}"
+
+
 _SHOWN = ("rank", "label", "feature", "direction", "mi", "interval", "share_in", "share_out", "lift")
 _SCORED = (*_SHOWN[:4], "score", *_SHOWN[4:])
 _NAMES = ("label", "feature")
@@ -163,7 +174,18 @@ def cells_of(row: Mapping[str, Any]) -> dict[str, str]:
     named = ("mi", "share_in", "share_out", "lift", *(("score",) if "score" in row else ()))
     numbers = {name: number(row[name]) for name in named}
     interval = f"{number(row['mi_low'])} to {number(row['mi_high'])}"
-    return {"rank": str(row["rank"]), "interval": interval} | cells | numbers
+    ranks = {"ranks": f"{row['rank_low']} to {row['rank_high']}"} if "rank_low" in row else {}
+    return {"rank": str(row["rank"]), "interval": interval} | ranks | cells | numbers
+
+
+def heads_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name the columns that are shown of such a row.
+
+    >>> heads_of({"rank_low": 1, "rank_high": 3})[:3]
+    ('rank', 'ranks', 'label')
+    """
+    heads = _SCORED if "score" in row else _SHOWN
+    return (heads[0], "ranks", *heads[1:]) if "rank_low" in row else heads
 
 
 def ranking_text(rows: list[dict[str, Any]], count: int, said: str, *, width: int = 100) -> str:
@@ -177,7 +199,7 @@ def ranking_text(rows: list[dict[str, Any]], count: int, said: str, *, width: in
     counted = f"{count} pair{'' if count == 1 else 's'}" + (f", {len(rows)} shown" if len(rows) < count else "")
     if not shown:
         return f"{said}\n{counted}"
-    heads = _SCORED if "score" in rows[0] else _SHOWN
+    heads = heads_of(rows[0])
     widths = {name: max(len(name), *(width_of(cells[name]) for cells in shown)) for name in heads}
     room = width - sum(widths[name] for name in heads if name not in _NAMES) - 2 * (len(heads) - 1)
     widths["label"] = min(widths["label"], max(_NARROW, room // 3, room - widths["feature"]))
@@ -187,20 +209,21 @@ def ranking_text(rows: list[dict[str, Any]], count: int, said: str, *, width: in
     return "\n".join((said, *(line.rstrip() for line in table), counted))
 
 
-def ranking_html(rows: list[dict[str, Any]], count: int, said: str) -> str:
+def ranking_html(rows: list[dict[str, Any]], count: int, said: str, *, stable: str = "") -> str:
     """Write rows of a ranking as an HTML table for notebooks, what is promised first.
 
     >>> ranking_html([], 0, "Nothing was released.")[:33]
     '<div><p><strong>Nothing was relea'
     """
-    heads = _SCORED if rows and "score" in rows[0] else _SHOWN
+    heads = heads_of(rows[0] if rows else {})
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cells[name])}</td>" for name in heads) + "</tr>"
         for cells in map(cells_of, rows)
     )
     caption = f"{count} pairs, {len(rows)} shown"
+    foot = f"<p>{html.escape(stable)}</p>" if stable else ""
     return (
         f"<div><p><strong>{html.escape(said)}</strong></p><table><caption>{caption}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}</div>"
     )

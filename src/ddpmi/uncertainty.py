@@ -1,7 +1,6 @@
-"""How far the noise of a release may have moved its mutual information.
+"""The noise of a release: how wide it is, what it does to mutual information on average, and what a threshold hides.
 
-Only the differential privacy noise is meant, not the sampling of people into the data. The delta method is
-used to second order: the first-order term vanishes at independence, where the second-order one takes over.
+Only the differential privacy noise is meant, not the sampling of people into the data.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 """The default confidence level."""
-_BLOCK = 1 << 14
-_TINY = 1e-18  # below one unit in 2^59: no cell of a 64-bit table is smaller and not empty
+TINY = 1e-18
+"""Below one unit in 2^59: no cell of a 64-bit table is smaller and not empty."""
 _FARTHEST = 30.0  # standard deviations; a normal tail beyond is no longer a positive double
 
 
@@ -66,52 +65,21 @@ class Noise:
         return max(normal, -math.log1p(-level) / math.sqrt(2)) if self.heavy else normal
 
 
-def _cells(table: Table, floor: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Floor the four cells at one standard deviation of a joint sum: noise hides smaller ones."""
-    pxy, px, py = table
-    low = max(floor, _TINY)
-    last = np.where(px > py, (1 - px) - (py - pxy), (1 - py) - (px - pxy))
-    a, b, c, d = (np.maximum(cell, low) for cell in (pxy, px - pxy, py - pxy, last))
-    return a, b, c, d
-
-
-def moments(table: Table, noise: Noise, *, summed: Summed | None = None) -> tuple[Floats, Floats]:
-    """Compute the upward bias and the variance of the mutual information, in nats, to second order.
+def covariance_of(table: Table, noise: Noise, summed: Summed | None) -> list[list[Floats]]:
+    """Write the covariance of (pxy, px, py), entry by entry: noise of J, F, L apart, of N along (pxy, px, py).
 
     Args:
-        table: pxy, px, py of feasible tables, arrays of one shape.
+        table: pxy, px, py, arrays of one length.
         noise: The release's noise.
         summed: Where the margins are sums of released pairs and a noisy rest: how many released pairs the
-            sums of each pair's feature and of its label hold, the pair itself among them.
+            sums of each pair's feature and of its label hold, the pair itself among them. Its own noise then
+            moves all three.
 
-    Returns:
-        Bias 1/2 tr(H S) and variance g.S.g + 1/2 tr((H S)^2), where g and H are the gradient and the Hessian
-        in (pxy, px, py), and S is the covariance: noise of J, F, L apart, and of N along (pxy, px, py). In
-        summed margins the pair's own noise moves all three.
-
-    >>> noise = Noise(joint=0.001, feature=0.001, label=0.001, total=0)
-    >>> bias, variance = moments((np.array([0.02]), np.array([0.1]), np.array([0.2])), noise)
-    >>> bool(0 < bias[0] < 1e-3), bool(variance[0] > 0)
-    (True, True)
+    >>> p = (np.array([0.02]), np.array([0.1]), np.array([0.2]))
+    >>> spread = covariance_of(p, Noise(joint=2.0, feature=3.0, label=4.0, total=0.0), None)
+    >>> [float(spread[at][at][0]) for at in range(3)], float(spread[0][1][0])
+    ([4.0, 9.0, 16.0], 0.0)
     """
-    a, b, c, d = _cells(table, noise.joint)
-    ra, rb, rc, rd = 1 / a, 1 / b, 1 / c, 1 / d
-    # Margins as sums of floored cells, so that the table of the derivatives is a table.
-    x, not_x, y, not_y = a + b, c + d, a + c, b + d
-    grad = (np.log(a * d * rb * rc), np.log(b * not_x * rd / x), np.log(c * not_y * rd / y))
-    diagonal = (ra + rb + rc + rd, rb + rd - 1 / x - 1 / not_x, rc + rd - 1 / y - 1 / not_y)
-    hessian = _symmetric(diagonal, (-rb - rd, -rc - rd, rd))
-    spread = _spread(table, noise, summed)
-    product = [[_dot(row, column) for column in spread] for row in hessian]
-    bias = (product[0][0] + product[1][1] + product[2][2]) / 2
-    first = _dot(grad, [_dot(row, grad) for row in spread])
-    square = sum(_dot(product[i], [product[k][i] for k in range(3)]) for i in range(3))
-    # Both are squares in exact arithmetic; rounding may leave a hair below zero.
-    return bias, np.maximum(first + square / 2, 0.0)
-
-
-def _spread(table: Table, noise: Noise, summed: Summed | None) -> list[list[Floats]]:
-    """Write the covariance of (pxy, px, py), entry by entry."""
     pxy, px, py = table
     joint, feature, label, total = (sd**2 for sd in (noise.joint, noise.feature, noise.label, noise.total))
     own = 0.0 if summed is None else joint
@@ -130,52 +98,17 @@ def _symmetric(diagonal: Table, beside: Table) -> list[list[Floats]]:
     return [[s00, s01, s02], [s01, s11, s12], [s02, s12, s22]]
 
 
-def _dot(left: Sequence[Floats], right: Sequence[Floats]) -> Floats:
+def dot(left: Sequence[Floats], right: Sequence[Floats]) -> Floats:
+    """Multiply vectors of three arrays.
+
+    >>> float(dot([np.float64(1)] * 3, [np.float64(2)] * 3))
+    6.0
+    """
     return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]
 
 
-def interval(
-    mi: Floats, table: Table, noise: Noise, *, level: float = LEVEL, summed: Summed | None = None
-) -> tuple[Floats, Floats]:
-    """Bound the mutual information the exact sums would give, in nats.
-
-    Args:
-        mi: The mutual information of the tables, in nats.
-        table: pxy, px, py of feasible tables, arrays of one length.
-        noise: The release's noise.
-        level: How often the bounds shall hold, about.
-        summed: As in `moments`.
-
-    Returns:
-        Low and high with 0 <= low <= mi <= high.
-
-    >>> p = (np.array([0.06]), np.array([0.1]), np.array([0.2]))
-    >>> noise = Noise(joint=0.001, feature=0.001, label=0.001, total=0)
-    >>> low, high = interval(mutual_information(*p), p, noise)
-    >>> bool(0.03 < low[0] < 0.0440979 < high[0] < 0.06)
-    True
-    """
-    width = noise.width(level)
-    low, high = np.empty_like(mi), np.empty_like(mi)
-    for start in range(0, mi.size, _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        held = None if summed is None else (summed[0][rows], summed[1][rows])
-        bias, variance = moments((table[0][rows], table[1][rows], table[2][rows]), noise, summed=held)
-        reach = width * np.sqrt(variance)
-        low[rows] = np.clip(mi[rows] - bias - reach, 0.0, mi[rows])
-        # No bias is taken off here: where the sums had to be made feasible, that has already lowered mi.
-        high[rows] = mi[rows] + reach
-    return low, high
-
-
 def widen_near_threshold(
-    bounds: tuple[Floats, Floats],
-    table: Table,
-    excess: Floats,
-    noise: Noise,
-    *,
-    mechanism: Literal["gaussian", "laplace"],
-    summed: bool = False,
+    bounds: tuple[Floats, Floats], table: Table, drop: Floats, noise: Noise, *, summed: bool = False
 ) -> tuple[Floats, Floats]:
     """Widen bounds of pairs near the threshold, which were kept because their noise was high.
 
@@ -183,11 +116,10 @@ def widen_near_threshold(
     take in the mutual information of every joint sum from there up to the released one.
 
     Args:
-        bounds: Low and high from `interval` at the default level.
+        bounds: Low and high of mutual information.
         table: pxy, px, py of feasible tables.
-        excess: Released joint sum minus threshold, in standard deviations of the joint sum.
+        drop: What `drops_below` gives for these pairs.
         noise: The release's noise.
-        mechanism: The noise of the joint sums.
         summed: Whether the margins are sums of released pairs, and so fall with the joint sum.
 
     Returns:
@@ -195,12 +127,10 @@ def widen_near_threshold(
 
     >>> p = (np.array([0.06]), np.array([0.1]), np.array([0.2]))
     >>> noise = Noise(joint=0.02, feature=0.0, label=0.0, total=0.0)
-    >>> bounds = (np.array([0.04]), np.array([0.05]))
-    >>> low, _ = widen_near_threshold(bounds, p, np.zeros(1), noise, mechanism="gaussian")
-    >>> low.tolist()
+    >>> drop = drops_below(np.zeros(1), "gaussian")
+    >>> widen_near_threshold((np.array([0.04]), np.array([0.05])), p, drop, noise)[0].tolist()
     [0.0]
     """
-    drop = _drops(excess, mechanism)
     near = np.flatnonzero(drop > 0)
     low, high = (bound.copy() for bound in bounds)
     pxy, px, py = (p[near] for p in table)
@@ -219,9 +149,21 @@ def widen_near_threshold(
     return low, high
 
 
-def _drops(excess: Floats, mechanism: str) -> Floats:
-    """Bound how many standard deviations the true sum may lie lower; 0 where selection is harmless."""
-    alpha = (1 - LEVEL) / 2
+def drops_below(excess: Floats, mechanism: Literal["gaussian", "laplace"], *, level: float = LEVEL) -> Floats:
+    """Bound how far below its released sum the true sum of a kept pair may lie.
+
+    Args:
+        excess: Released joint sum minus threshold, in standard deviations of the joint sum.
+        mechanism: The noise of the joint sums.
+        level: How often the bounds shall hold.
+
+    Returns:
+        Standard deviations; 0 where selection is harmless.
+
+    >>> drops_below(np.array([0.0, 1.0, 9.0]), "gaussian").round(2).tolist()
+    [30.0, 3.93, 0.0]
+    """
+    alpha = (1 - level) / 2
     if mechanism == "laplace":
         # The tail has no memory: up to this excess the released sum says nothing about a lower true one.
         return np.where(excess * math.sqrt(2) < -math.log(alpha), np.inf, 0.0)
@@ -229,14 +171,14 @@ def _drops(excess: Floats, mechanism: str) -> Floats:
     return np.where(excess < at[-1], np.interp(excess, at, drops), 0.0)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _gaussian_drops(alpha: float) -> tuple[Floats, Floats]:
     """Solve P[Z >= s] = alpha P[Z >= s - t] for s on a grid of excesses t, by bisection."""
 
     def tail(x: float) -> float:
         return math.erfc(x / math.sqrt(2)) / 2
 
-    at, drops = np.linspace(0.0, 4.0, 81), []
+    at, drops = np.linspace(0.0, 2.0 - NormalDist().inv_cdf(alpha), 81), []
     for excess in at:
         low, high = 0.0, _FARTHEST
         for _ in range(60):

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ddpmi import measures
+from ddpmi import measures, orders
 from ddpmi import mi as information
-from ddpmi.scores import COLUMNS, Cells, Doubt, places_in_groups, round_significant
+from ddpmi.scores import COLUMNS, Cells, places_in_groups, round_significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
     from numpy.typing import NDArray
+
+    from ddpmi.doubts import Doubt
 
     Integers = NDArray[np.integer[Any]]
     Floats = NDArray[np.float64]
@@ -143,6 +145,8 @@ class Pairs:
     """The base of the logarithm that is shown; None for nats."""
     scores: Floats | None = None
     """Another score that gives the order."""
+    ranked_by: orders.Order = "estimate"
+    """What of mutual information gives the order, where no other score does."""
 
     def __len__(self) -> int:
         return len(self.mi)
@@ -160,11 +164,23 @@ class Pairs:
     @cached_property
     def key(self) -> Floats:
         """What orders the pairs, ascending: the score to 12 significant digits, negated."""
-        values = self.mi if self.scores is None else self.scores
         key = np.empty(len(self))
         for rows in _blocks(len(self)):
-            np.negative(round_significant(values[rows]), out=key[rows])
+            np.negative(round_significant(self._values(rows)), out=key[rows])
         return key
+
+    def _values(self, rows: slice) -> Floats:
+        """What gives the order of some rows, before rounding, descending."""
+        if self.scores is not None:
+            return self.scores[rows]
+        if self.doubt is None or self.ranked_by == "estimate":
+            return self.mi[rows]
+        sums = self._sums(rows)
+        if self.ranked_by == "lower":
+            codes = self.cells.feature_code[rows], self.cells.label_code[rows]
+            return self.doubt.bounds(self.mi[rows], sums, codes)[0]
+        strength = orders.EVERY_PAIR if self.doubt.threshold is None else orders.BEHIND_THRESHOLD
+        return orders.shrunk((*sums, self.cells.total), self.doubt.noise, strength)
 
     @cached_property
     def order(self) -> Integers:
@@ -304,7 +320,7 @@ class Pairs:
         low, high = mi, mi
         if self.doubt is not None:
             codes = cells.feature_code[rows], cells.label_code[rows]
-            low, high = self.doubt.bounds(mi, information.probabilities(*sums), joint, codes)
+            low, high = self.doubt.bounds(mi, (joint, feature, label), codes)
         inside, outside = information.shares(*sums)
         scale = _nats(self.base)
         return {
@@ -328,7 +344,8 @@ def mutual_information_of(cells: Cells, method: information.Method, tol: float) 
     # Block by block: fresh memory for ten million rows at each step would cost more than the arithmetic.
     for rows in _blocks(len(mi)):
         feature, label = cells.feature_sums[cells.feature_code[rows]], cells.label_sums[cells.label_code[rows]]
-        table = information.feasible(cells.joint[rows], feature, label, total)
+        sums = cells.joint[rows], feature, label
+        table = information.unprojected(*sums, total) if method == "paper" else information.feasible(*sums, total)
         mi[rows] = information.mutual_information(*table, method=method, tol=tol)
     return mi
 

@@ -1,0 +1,257 @@
+"""Do intervals, rank intervals and stable tops hold as often as they say?
+
+    nice python bench/check_intervals.py --data FOLDER --out bench/results/intervals.json
+    nice python bench/check_intervals.py --data FOLDER --held-out --epsilons 2 --out bench/results/intervals-held-out.json
+
+Each set is summed once; noise is then drawn many times from the plan's own samplers and read by the product's code.
+Truth is the mutual information of the bounded sums before noise. A case is a released pair of one draw. Cases are
+grouped by true direction and by the decile of the true mutual information in that direction, and for information also by
+the decile of the released one. Beside it stands what bounding does: bounded against unbounded mutual information.
+The method was settled while looking at the three usual sets, so others that it was not fitted to are held out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import tempfile
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+import ddpmi
+from ddpmi import certainty
+from ddpmi import mi as information
+from ddpmi.datasets import paper_shape
+from ddpmi.doubts import Doubt
+from ddpmi.noise import add_noise
+from ddpmi.receipts import Origin, private_receipt
+from ddpmi.scores import Cells
+from ddpmi.testing import exact_sums
+from ddpmi.views import Pairs, mutual_information_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.int64]
+    Whole = NDArray[np.integer[Any]]
+    Floats = NDArray[np.float64]
+
+LEVEL, CONFIDENCE = 0.95, 0.95
+MANY_CASES, MOST_DRAWS = 20_000, 5_000  # small releases are drawn more often, so that a decile is more than a few cases
+AMONG: tuple[certainty.Among, ...] = ("all", "released")
+BANDS = ((1, 10), (11, 100), (101, 1000), (1001, 1_000_000))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sums:
+    """Exact bounded sums of one set, names replaced by numbers."""
+
+    feature: Integers
+    label: Integers
+    joint: Integers
+    features: Integers
+    labels: Integers
+    total: int
+    unbounded: Floats
+
+    @property
+    def truth(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """Mutual information and direction before noise."""
+        table = information.feasible(self.joint, self.features[self.feature], self.labels[self.label], self.total)
+        return information.mutual_information(*table), information.direction(*table)
+
+
+def summed(obs: ddpmi.Observations, plan: ddpmi.Plan) -> Sums:
+    """Sum once, with and without bounds."""
+    tables = exact_sums(obs, plan)
+    names = {
+        key: {name: at for at, name in enumerate(tables[f"{key}s"][key].to_pylist())} for key in ("feature", "label")
+    }
+    keys = list(zip(tables["pairs"]["feature"].to_pylist(), tables["pairs"]["label"].to_pylist(), strict=True))
+    plain = ddpmi.rank(ddpmi.exact(obs)).table
+    free = dict(
+        zip(
+            zip(plain["feature"].to_pylist(), plain["label"].to_pylist(), strict=True),
+            plain["mi"].to_pylist(),
+            strict=True,
+        )
+    )
+    return Sums(
+        feature=np.array([names["feature"][key[0]] for key in keys]),
+        label=np.array([names["label"][key[1]] for key in keys]),
+        joint=tables["pairs"]["sum"].to_numpy(),
+        features=tables["features"]["sum"].to_numpy(),
+        labels=tables["labels"]["sum"].to_numpy(),
+        total=int(tables["total"]["sum"][0].as_py()),
+        unbounded=np.array([free[key] for key in keys]),
+    )
+
+
+def drawn(sums: Sums, plan: ddpmi.Plan) -> tuple[Pairs, Integers]:
+    """Draw one release; return its pairs and which of the sums they are."""
+    noise = plan.calibration.tables
+    joint = add_noise(sums.joint, noise["pairs"].mechanism)
+    rows = np.flatnonzero(joint >= (noise["pairs"].threshold or 0))
+    known_features, feature = np.unique(sums.feature[rows], return_inverse=True)
+    known_labels, label = np.unique(sums.label[rows], return_inverse=True)
+    cells = Cells(
+        features=pa.array(known_features),
+        labels=pa.array(known_labels),
+        feature_code=feature,
+        label_code=label,
+        joint=joint[rows],
+        feature_sums=add_noise(sums.features[known_features], noise["features"].mechanism),
+        label_sums=add_noise(sums.labels[known_labels], noise["labels"].mechanism),
+        total=int(add_noise(np.array([sums.total]), noise["total"].mechanism)[0]),
+        unit=Fraction(plan.step),
+    )
+    origin = Origin(dataset="bench", unit="unit", engine="-", version="-")
+    receipt = private_receipt(plan, origin, release_id="-", ledger={})
+    mi = mutual_information_of(cells, "stable", 1e-15)
+    return Pairs(cells=cells, doubt=Doubt.of(cells, receipt), mi=mi, base=None), rows
+
+
+def checked(sums: Sums, plan: ddpmi.Plan, draws: int) -> dict[str, Any]:
+    """Draw many releases and count what holds."""
+    truth, presence = sums.truth
+    best = np.argsort(-truth, kind="stable")
+    cases: list[tuple[Any, ...]] = []
+    tops: list[dict[certainty.Among, int]] = []
+    wrong: dict[certainty.Among, int] = {"all": 0, "released": 0}
+    counted = 0
+    # A release of less than a pair says nothing however often it is drawn.
+    while len(tops) < draws or (len(tops) <= counted < MANY_CASES and len(tops) < MOST_DRAWS):
+        pairs, rows = drawn(sums, plan)
+        counted += len(rows)
+        low, high = certainty.bounds_of(pairs, np.arange(len(rows)), LEVEL)
+        true_rank, order = np.empty(len(rows), np.int64), np.argsort(-truth[rows], kind="stable")
+        true_rank[order] = np.arange(1, len(rows) + 1)
+        first, last = certainty.rank_bounds(pairs.mi, low, high)
+        cases.append((rows, pairs.mi, low, high, true_rank, first, last))
+        released = rows[np.argsort(-pairs.mi, kind="stable")]
+        top = {among: certainty.stable_top(pairs, CONFIDENCE, among=among) for among in AMONG}
+        tops.append(top)
+        wrong["all"] += set(released[: top["all"]].tolist()) != set(best[: top["all"]].tolist())
+        wrong["released"] += set(released[: top["released"]].tolist()) != set(rows[order[: top["released"]]].tolist())
+    if counted < len(tops):
+        return {"draws": len(tops), "cases": counted, "directions": {}}
+    rows, mi, low, high, true_rank, first, last = (np.concatenate(column) for column in zip(*cases, strict=True))
+    # An interval that ends at the truth up to rounding holds it.
+    holds = (low <= truth[rows] * (1 + 1e-12)) & (truth[rows] <= high * (1 + 1e-12))
+    bias = (truth[rows] - sums.unbounded[rows]) / np.maximum(sums.unbounded[rows], 1e-300)
+    return {
+        "draws": len(tops),
+        "cases": len(rows),
+        "coverage": float(holds.mean()),
+        "below": float((truth[rows] < low).mean()),
+        "above": float((truth[rows] > high).mean()),
+        "mean_width": float((high - low).mean()),
+        "median_width_over_truth": float(np.median((high - low) / np.maximum(truth[rows], 1e-300))),
+        "bounding_bias_median": float(np.median(bias)),
+        "bounding_bias_quartiles": [float(q) for q in np.quantile(bias, (0.25, 0.75))],
+        "directions": {
+            name: by_deciles(holds, truth[rows], mi, presence[rows] == flag)
+            for name, flag in (("presence", True), ("absence", False))
+            if np.any(presence[rows] == flag)
+        },
+        "rank_intervals": [banded(true_rank, first, last, band) for band in BANDS if np.any(true_rank >= band[0])],
+        "stable_top": {
+            among: {"mean": float(np.mean([top[among] for top in tops])), "wrong": wrong[among]} for among in wrong
+        },
+    }
+
+
+def by_deciles(holds: NDArray[np.bool_], truth: Floats, mi: Floats, chosen: NDArray[np.bool_]) -> dict[str, Any]:
+    """Split the cases of one direction by the deciles of true and of released mutual information."""
+    parts = {}
+    for name, values in (("deciles", truth[chosen]), ("deciles_of_released", mi[chosen])):
+        tenth = np.searchsorted(np.quantile(values, np.arange(1, 10) / 10), values, side="right")
+        parts[name] = [round(float(holds[chosen][tenth == at].mean()), 4) for at in range(10) if np.any(tenth == at)]
+    return {"cases": int(chosen.sum()), "coverage": round(float(holds[chosen].mean()), 4)} | parts
+
+
+def banded(rank: Whole, first: Whole, last: Whole, band: tuple[int, int]) -> dict[str, Any]:
+    """Count how often the true rank lies in its interval, for one band of true ranks."""
+    chosen = (rank >= band[0]) & (rank <= band[1])
+    inside = (first <= rank) & (rank <= last)
+    width = np.median((last - first + 1)[chosen])
+    return {"from": band[0], "to": band[1], "coverage": float(inside[chosen].mean()), "median_width": float(width)}
+
+
+def sets(data: Path, folder: Path) -> dict[str, tuple[ddpmi.Observations, dict[str, Any]]]:
+    """Return the three sets, and how each is planned."""
+    survey = ddpmi.observe(
+        str(data / "so2016.parquet"), unit="id", feature="feature", label="partition", where="question = 'tech_do'"
+    )
+    links = ddpmi.observe(str(data / "reddit_domains.parquet"), unit="id", feature="feature", label="partition")
+    paper = ddpmi.observe(str(paper_shape(1_000_000, 100_000, 22, folder / "paper.parquet", seed=3)))
+    return {
+        "so2016 tech_do x countries": (survey, {"bounds": ddpmi.Bounds(pairs=30)}),
+        "reddit_domains": (links, {"bounds": ddpmi.Bounds(pairs=1), "distinct": "units"}),
+        "paper_shape, 1,000,000 units": (paper, {"bounds": ddpmi.Bounds(pairs=1), "distinct": "units"}),
+    }
+
+
+def held_out(data: Path, folder: Path) -> dict[str, tuple[ddpmi.Observations, dict[str, Any]]]:
+    """Return sets that no choice was made on."""
+    columns: dict[str, Any] = {"unit": "id", "feature": "feature", "label": "partition"}
+    tools, goods = (ddpmi.observe(str(data / f"{name}.parquet"), **columns) for name in ("onet_tech", "online_retail"))
+    steep = ddpmi.observe(str(paper_shape(3_000_000, 20_000, 60, folder / "steep.parquet", seed=77)))
+    return {
+        "onet_tech": (tools, {"bounds": ddpmi.Bounds(pairs=10)}),
+        "online_retail": (goods, {"bounds": ddpmi.Bounds(pairs=18)}),
+        "paper_shape, 3,000,000 units, 60 labels": (steep, {"bounds": ddpmi.Bounds(pairs=1), "distinct": "units"}),
+    }
+
+
+def main() -> None:
+    """Print a line for each set and write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--epsilons", nargs="+", default=["1", "4"])
+    parser.add_argument("--held-out", action="store_true")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (obs, fields) in (held_out if arguments.held_out else sets)(arguments.data, Path(folder)).items():
+            for mechanism in ("gaussian", "laplace"):
+                sums: Sums | None = None
+                for epsilon in arguments.epsilons:
+                    start = time.perf_counter()
+                    plan = ddpmi.Plan(budget=ddpmi.Budget(epsilon, "1e-7"), mechanism=mechanism, **fields)
+                    sums = sums or summed(obs, plan)  # bounds do not depend on epsilon
+                    found = checked(sums, plan, arguments.draws)
+                    results.append({"set": name, "mechanism": mechanism, "epsilon": float(epsilon)} | found)
+                    if not found["directions"]:
+                        print(f"{name}, {mechanism}, epsilon {epsilon}: hardly anything is released", flush=True)
+                        continue
+                    worst = min(min(part["deciles"]) for part in found["directions"].values())
+                    ranks = min(band["coverage"] for band in found["rank_intervals"])
+                    print(
+                        f"{name}, {mechanism}, epsilon {epsilon}: {found['coverage']:.4f} of {found['cases']:,} cases,"
+                        f" worst decile {worst:.3f}, mean width {found['mean_width']:.3g},"
+                        f" bounding bias {found['bounding_bias_median']:+.1%}, ranks {ranks:.3f},"
+                        f" stable top {found['stable_top']} ({time.perf_counter() - start:.0f} s)",
+                        flush=True,
+                    )
+    worst = min(min(part["deciles"]) for one in results for part in one["directions"].values())
+    print(f"worst decile of all {worst:.4f}")
+    if arguments.out:
+        machine = {"python": platform.python_version()}
+        machine |= {name: metadata.version(name) for name in ("numpy", "duckdb", "ddpmi")}
+        told = {"machine": machine, "level": LEVEL, "worst_decile": worst, "results": results}
+        arguments.out.write_text(json.dumps(told, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""What a plan would show, before anything is spent: generated tables of a declared shape, noised, ranked and compared.
+
+Nothing is read: the shape comes from public hints alone. Features follow Zipf's law, labels are skewed, and each feature
+leans to one label, as in ``datasets.paper_shape``. Counts are Poisson, noise is that of the plan from a fixed stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ddpmi.budget import Budget
+from ddpmi.comparisons import compare
+from ddpmi.contributions import weight_of_equal_pairs
+from ddpmi.errors import InputError
+from ddpmi.noise import add_noise
+from ddpmi.randomness import Keystream
+from ddpmi.rankings import rank
+from ddpmi.receipts import Origin, private_receipt
+from ddpmi.releases import Release
+from ddpmi.tables import MemoryTables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from ddpmi.plan import Plan
+
+    Integers = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+EPSILONS = ("0.1", "0.5", "1", "2", "4", "8")
+"""Budgets that are tried unless others are named: those of the paper."""
+_CELLS = 8_000_000  # pairs that are drawn one by one
+_TAIL = 50_000  # features of the rest, each standing for many: they are only counted
+_LABEL_SKEW = 0.8
+_LARGEST_LEAN = 0.5
+_MOST = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000, "pairs_per_unit": 100_000}
+_COUNTS = ("units", "labels", "features", "pairs_per_unit")
+_HINTS = "units=1e6,zipf=1.1,labels=20"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """What is publicly known about the shape of data. Never computed from these data.
+
+    >>> Hints(units=1_000_000, labels=22).features
+    20100
+    """
+
+    units: int
+    """How many units there are, about."""
+    labels: int = 20
+    """How many labels."""
+    features: int = 0
+    """How many features; 0 means one for every 50 pairs, and at least 100."""
+    pairs_per_unit: int = 1
+    """How many (feature, label) pairs a unit has."""
+    zipf: float = 1.0
+    """The k-th feature is as common as k to the power of minus this."""
+
+    def __post_init__(self) -> None:
+        if self.features == 0 and not isinstance(self.features, bool) and isinstance(self.units, int):
+            guess = min(100 + self.units * max(self.pairs_per_unit, 1) // 50, _MOST["features"])
+            object.__setattr__(self, "features", guess)
+        for name in _COUNTS:
+            value, most = getattr(self, name), _MOST[name]
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise InputError(f"{name} must be a whole number from 1 to {most}, got {name}={value!r}.", hint=_HINTS)
+        if not 0 <= self.zipf <= 4:  # noqa: PLR2004 - steeper than anything that was ever counted
+            raise InputError(f"zipf must lie between 0 and 4, got zipf={self.zipf!r}.", hint=_HINTS)
+
+    @classmethod
+    def parse(cls, text: str) -> Hints:
+        """Read KEY=NUMBER,... as the command line takes it.
+
+        >>> Hints.parse("units=10e6, zipf=1.1, labels=22").units
+        10000000
+        """
+        found: dict[str, Any] = {}
+        known = [field.name for field in fields(cls)]
+        for part in text.split(","):
+            name, _, number = (word.strip() for word in part.partition("="))
+            if name not in known or not number:
+                raise InputError(f"Hints are {', '.join(known)}, each with =NUMBER; got {part.strip()!r}.", hint=_HINTS)
+            if name in found:
+                raise InputError(f"The hint {name} is named twice.", hint=_HINTS)
+            found[name] = _number(name, number)
+        if "units" not in found:
+            raise InputError("The hint units is missing: how many units there are, about.", hint=_HINTS)
+        return cls(**found)
+
+
+def _number(name: str, text: str) -> float | int:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"The hint {name} needs a number, got {text!r}.", hint=_HINTS)
+    return int(value) if name in _COUNTS and value == int(value) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """What to expect of a plan at several budgets."""
+
+    hints: Hints
+    """The shape that was assumed."""
+    top: int
+    """How many of the best true pairs the rank errors are taken over."""
+    rows: tuple[dict[str, Any], ...]
+    """One for each epsilon: epsilon, mechanism, threshold (in units), visible (pairs), kept (part of the best true pairs
+    that is visible), rank_error (its median), percentiles, and stable_top."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        hints = {field.name: getattr(self.hints, field.name) for field in fields(self.hints)}
+        return {"hints": hints, "top": self.top, "rows": [dict(row) for row in self.rows]}
+
+    def to_text(self) -> str:
+        """Write a table for people."""
+        heads = (
+            "epsilon",
+            "noise",
+            "units to be seen",
+            "visible pairs",
+            "best kept",
+            "median rank error",
+            "stable top",
+        )
+        lines = [
+            (
+                f"{row['epsilon']:g}",
+                row["mechanism"],
+                f"{row['threshold']:.0f}",
+                f"{row['visible']:,}",
+                f"{row['kept']:.1%}",
+                f"{row['rank_error']:g}",
+                str(row["stable_top"]),
+            )
+            for row in self.rows
+        ]
+        widths = [max(len(line[at]) for line in (heads, *lines)) for at in range(len(heads))]
+        hints = ", ".join(f"{name}={value:g}" for name, value in self.to_dict()["hints"].items())
+        table = (
+            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in (heads, *lines)
+        )
+        about = f"Expected for {hints}; errors of the best {self.top:,} true pairs. Nothing was read."
+        return "\n".join((about, *table)) + "\n"
+
+
+def simulate(
+    plan: Plan, hints: Hints | str, *, epsilons: Sequence[Any] = EPSILONS, top: int | None = None, seed: int = 0
+) -> Simulation:
+    """Expect what a plan would show of data of a declared shape. Reads nothing and costs nothing.
+
+    Args:
+        plan: The plan; its epsilon is replaced by each that is tried, its noise and shares stay.
+        hints: The shape, or as text ``"units=10e6,zipf=1.1,labels=22"``.
+        epsilons: Budgets to try.
+        top: Rank errors are taken over that many best true pairs; by default over 1% of all, from 100 to 10,000.
+        seed: Chooses the generated tables and their noise.
+
+    Returns:
+        Expected rank errors and numbers of visible pairs. All units are taken to have the same number of pairs.
+
+    >>> from ddpmi.spec import Bounds
+    >>> from ddpmi.plan import Plan
+    >>> plan = Plan(budget=Budget(1, 1e-7), bounds=Bounds(pairs=1))
+    >>> found = simulate(plan, "units=1e5,labels=4,features=50", epsilons=(1, 4), top=100)
+    >>> [row["visible"] <= 200 for row in found.rows]
+    [True, True]
+    """
+    shape = Hints.parse(hints) if isinstance(hints, str) else hints
+    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+        raise InputError(f"top needs a whole number of at least 1, got {top!r}.", hint="top=10_000")
+    _check_plan(plan)
+    plans = [replace(plan, budget=Budget(epsilon, plan.budget.delta)) for epsilon in epsilons]
+    world = _World(shape, np.random.default_rng([seed, shape.units]))
+    reference = rank(world.exact())
+    top = min(max(len(reference) // 100, 100), 10_000) if top is None else top
+    rows = []
+    for tried in plans:
+        source = Keystream(hashlib.sha256(f"simulated {seed} {tried.digest}".encode()).digest())
+        private = rank(world.noised(tried, source), method="paper" if tried.thresholds == "every" else "stable")
+        found = compare(reference, private, top=top)
+        rows.append(
+            {
+                "epsilon": float(tried.budget.epsilon),
+                "mechanism": tried.mechanism_name,
+                "threshold": tried.calibration.threshold_in_units,
+                "visible": len(private) + world.visible_in_tail(tried, source),
+                "kept": found.kept,
+                "rank_error": found.percentiles["50"],
+                "percentiles": found.percentiles,
+                "stable_top": private.stable_top(),
+            }
+        )
+    return Simulation(hints=shape, top=min(top, len(reference)), rows=tuple(rows))
+
+
+def _check_plan(plan: Plan) -> None:
+    other = {
+        "public_labels": plan.public_labels,
+        "public_features": plan.public_features,
+        "labels_only": plan.labels_only,
+        "grid": plan.grid,
+        "selection": plan.selection,
+        "sample_rate": plan.sample_rate,
+        "space": plan.space == "units",
+        "marginals": plan.marginals == "other",
+    }
+    named = [name for name, value in other.items() if value]
+    if named:
+        raise InputError(
+            f"Plans with {named[0]} cannot be simulated yet.",
+            hint="simulate the same plan without it, as a lower bound",
+        )
+
+
+class _World:
+    """Generated counts: features that are common enough to be drawn pair by pair, and a sample of the others."""
+
+    def __init__(self, hints: Hints, draw: np.random.Generator) -> None:
+        self.hints, self.thin = hints, draw
+        weights = np.arange(1, hints.features + 1, dtype=np.float64) ** -hints.zipf
+        expected = weights * (hints.units * hints.pairs_per_unit / weights.sum())
+        shares = np.arange(1, hints.labels + 1, dtype=np.float64) ** -_LABEL_SKEW
+        self.shares = shares / shares.sum()
+        head = min(max(_CELLS // hints.labels, 1), hints.features)
+        self.counts = self._drawn(expected[:head], draw)
+        rest = expected[head:]
+        self.each = max(1, len(rest) // _TAIL)
+        self.tail = self._drawn(rest[:: self.each], draw)
+        # What is not drawn pair by pair still counts in labels and total.
+        self.beyond = draw.poisson(rest.sum() * self.shares)
+
+    def _drawn(self, expected: Floats, draw: np.random.Generator) -> Integers:
+        home = draw.integers(0, self.hints.labels, len(expected))
+        lean = draw.uniform(0, _LARGEST_LEAN, len(expected))
+        cells = (expected * (1 - lean))[:, None] * self.shares
+        cells[np.arange(len(expected)), home] += expected * lean
+        counts: Integers = draw.poisson(cells)
+        return counts
+
+    def exact(self) -> Release:
+        """The sums as they are."""
+        receipt = {"private": False, "grid": {"step": 1, "g": 0}, "dataset": "simulated", "plan": None}
+        feature, label = np.nonzero(self.counts)
+        margins = self.counts.sum(axis=1), self.counts.sum(axis=0) + self.beyond
+        return Release(
+            receipt=receipt,
+            tables=self._tables((feature, label, self.counts[feature, label]), margins, sum(margins[1])),
+        )
+
+    def noised(self, plan: Plan, source: Keystream) -> Release:
+        """The sums that a release of such data would show."""
+        tables, weight = plan.calibration.tables, self._weight(plan)
+        kept = self._kept(self.counts, plan, source)
+        margins = [
+            add_noise(sums * weight, tables[name].mechanism, source)
+            for name, sums in (("features", self.counts.sum(axis=1)), ("labels", self.counts.sum(axis=0) + self.beyond))
+        ]
+        total = np.array([self.counts.sum() + self.beyond.sum()]) * weight
+        feature, label, joint = kept
+        for name, sums, codes in (("features", margins[0], feature), ("labels", margins[1], label)):
+            threshold = tables[name].threshold
+            if threshold is not None:
+                shown = sums[codes] >= threshold
+                feature, label, joint, codes = feature[shown], label[shown], joint[shown], codes[shown]  # noqa: PLW2901
+        receipt = private_receipt(
+            plan, Origin(dataset="simulated", unit="unit", engine="-", version="-"), release_id="-", ledger={}
+        )
+        noisy_total = int(add_noise(total, tables["total"].mechanism, source)[0])
+        return Release(
+            receipt=receipt, tables=self._tables((feature, label, joint), (margins[0], margins[1]), noisy_total)
+        )
+
+    def visible_in_tail(self, plan: Plan, source: Keystream) -> int:
+        """Count visible pairs of the features that were only sampled."""
+        return self.each * len(self._kept(self.tail, plan, source)[0])
+
+    def _kept(self, counts: Integers, plan: Plan, source: Keystream) -> tuple[Integers, Integers, Integers]:
+        noise = plan.calibration.tables["pairs"]
+        if plan.bounds.strategy == "sample" and self.hints.pairs_per_unit > plan.bounds.pairs:
+            counts = self.thin.binomial(counts, plan.bounds.pairs / self.hints.pairs_per_unit)
+        feature, label = np.nonzero(counts)
+        sums = add_noise(counts[feature, label] * self._weight(plan), noise.mechanism, source)
+        kept = sums >= (noise.threshold or 0)
+        return feature[kept], label[kept], sums[kept]
+
+    def _weight(self, plan: Plan) -> int:
+        """What one count adds on the grid, given that heavy units count less."""
+        bounding = plan.calibration.bounding
+        pairs = min(self.hints.pairs_per_unit, bounding.most_pairs)
+        full = 1 << bounding.g
+        return plan.bounds.levels * (weight_of_equal_pairs(bounding, pairs) if pairs > plan.bounds.pairs else full)
+
+    def _tables(
+        self, pairs: tuple[Integers, Integers, Integers], margins: tuple[Integers, Integers], total: int
+    ) -> MemoryTables:
+        import pyarrow as pa
+
+        names = [
+            pa.array([f"{key}-{at:08d}" for at in range(1, len(sums) + 1)])
+            for key, sums in zip("fl", margins, strict=True)
+        ]
+        feature, label, joint = pairs
+        used = [
+            np.bincount(codes, minlength=len(sums)) > 0 for codes, sums in zip((feature, label), margins, strict=True)
+        ]
+        keyed = [
+            {"keys": name.filter(pa.array(some)), "sum": sums[some]}
+            for name, some, sums in zip(names, used, margins, strict=True)
+        ]
+        columns = {"feature": names[0].take(pa.array(feature)), "label": names[1].take(pa.array(label)), "sum": joint}
+        return MemoryTables(
+            pairs=pa.table(columns),
+            features=pa.table({"feature": keyed[0]["keys"], "sum": keyed[0]["sum"]}),
+            labels=pa.table({"label": keyed[1]["keys"], "sum": keyed[1]["sum"]}),
+            total=pa.table({"sum": pa.array([int(total)], pa.int64())}),
+        )

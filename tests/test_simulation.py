@@ -1,0 +1,127 @@
+"""What a plan is expected to show: hints, sanity, and agreement with a real release of such data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ddpmi
+from ddpmi.datasets import paper_shape
+from ddpmi.errors import InputError
+from ddpmi.simulation import EPSILONS, Hints, simulate
+
+SHAPE = "units=200000,labels=5,features=500"
+
+
+def plan_of(**options: Any) -> ddpmi.Plan:
+    return ddpmi.Plan(**({"budget": ddpmi.Budget(1, 1e-7), "bounds": ddpmi.Bounds(pairs=1)} | options))
+
+
+def test_more_budget_shows_more_with_smaller_errors() -> None:
+    """Over the paper's epsilons visible pairs grow and rank errors shrink."""
+    rows = simulate(plan_of(), SHAPE).rows
+    assert [row["epsilon"] for row in rows] == [float(epsilon) for epsilon in EPSILONS]
+    visible, errors = ([row[name] for row in rows] for name in ("visible", "rank_error"))
+    assert visible == sorted(visible)
+    assert visible[0] < visible[-1]
+    assert errors[0] >= 2 * errors[-1]
+
+
+def test_it_is_the_same_every_time() -> None:
+    """The same plan, hints and seed give the same numbers; another seed gives others."""
+    first, again, other = (simulate(plan_of(), SHAPE, epsilons=(1,), seed=seed).to_dict() for seed in (0, 0, 1))
+    assert first == again
+    assert first != other
+    assert json.loads(json.dumps(first)) == first
+
+
+def test_it_predicts_a_real_release(tmp_path: Path) -> None:
+    """A release of generated rows of the same shape has about as many pairs, and an error within a factor of 2."""
+    path = paper_shape(200_000, 500, 5, tmp_path / "rows.parquet", seed=11)
+    obs = ddpmi.observe(str(path))
+    ledger = ddpmi.Ledger(tmp_path / "a.ledger", limit=ddpmi.Budget(10, 1e-6))
+    found = ddpmi.compare(ddpmi.exact(obs), ddpmi.release(obs, plan_of(), ledger=ledger), top=500)
+    (expected,) = simulate(plan_of(), SHAPE, epsilons=(1,), top=500).rows
+    assert expected["visible"] == pytest.approx(found.pairs["b"], rel=0.15)
+    assert expected["kept"] == pytest.approx(found.kept, abs=0.1)
+    assert 0.5 <= (expected["rank_error"] + 0.5) / (found.percentiles["50"] + 0.5) <= 2
+
+
+def test_features_beyond_the_drawn_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only the commonest features are drawn pair by pair, the others still count as visible, about."""
+    whole = simulate(plan_of(), SHAPE, epsilons=(8,)).rows[0]["visible"]
+    monkeypatch.setattr("ddpmi.simulation._CELLS", 500)
+    monkeypatch.setattr("ddpmi.simulation._TAIL", 200)
+    assert simulate(plan_of(), SHAPE, epsilons=(8,)).rows[0]["visible"] == pytest.approx(whole, rel=0.1)
+
+
+def test_heavy_units_cost_accuracy() -> None:
+    """With the same number of pairs in all, units that hold many of them leave fewer visible."""
+    light = simulate(
+        plan_of(bounds=ddpmi.Bounds(pairs=20)), "units=100000,pairs_per_unit=20,features=500", epsilons=(1,)
+    )
+    heavy = simulate(
+        plan_of(bounds=ddpmi.Bounds(pairs=20)), "units=10000,pairs_per_unit=200,features=500", epsilons=(1,)
+    )
+    assert heavy.rows[0]["visible"] < light.rows[0]["visible"]
+
+
+def test_the_papers_way_can_be_simulated() -> None:
+    """At the same budget the paper's way shows fewer pairs."""
+    ours, paper = plan_of(), ddpmi.Plan.paper(budget=ddpmi.Budget(1, 1e-7), bounds=ddpmi.Bounds(pairs=1))
+    shown = [simulate(plan, SHAPE, epsilons=(1,)).rows[0]["visible"] for plan in (ours, paper)]
+    assert shown[0] > shown[1] > 0
+    sampled = ddpmi.Plan.paper(budget=ddpmi.Budget(1, 1e-7), bounds=ddpmi.Bounds(pairs=5))
+    assert simulate(sampled, "units=50000,pairs_per_unit=10,features=100", epsilons=(4,)).rows[0]["visible"] > 0
+
+
+def test_hints_are_read_from_text() -> None:
+    """Numbers may be written with exponents; the number of features is guessed from the number of pairs."""
+    assert Hints.parse("units=10e6, zipf=1.1,labels=22") == Hints(units=10_000_000, zipf=1.1, labels=22)
+    assert Hints.parse("units=5000,pairs_per_unit=100").features == 10_100
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Hints are"),
+        ("zipf=1", "units is missing"),
+        ("units", "got 'units'"),
+        ("units=many", "needs a number"),
+        ("units=nan", "needs a number"),
+        ("units=0", "units must be"),
+        ("units=1.5", "units must be"),
+        ("units=1e6,labels=0", "labels must be"),
+        ("units=1e6,labels=1e9", "labels must be"),
+        ("units=1e6,pairs_per_unit=0", "pairs_per_unit must be"),
+        ("units=1e6,units=2", "twice"),
+        ("units=1e6,zipf=-1", "zipf must lie"),
+        ("units=1e6,colour=2", "got 'colour=2'"),
+    ],
+)
+def test_wrong_hints_are_refused(text: str, said: str) -> None:
+    """The error names the hint, and the hint below it is an example."""
+    with pytest.raises(InputError, match=said) as caught:
+        Hints.parse(text)
+    assert "units=1e6" in str(caught.value.hint)
+
+
+def test_other_wrong_questions_are_refused() -> None:
+    """Plans that would need more hints, and numbers that are none."""
+    with pytest.raises(InputError, match="public_labels cannot be simulated"):
+        simulate(plan_of(public_labels=["a"]), SHAPE)
+    with pytest.raises(InputError, match="top needs"):
+        simulate(plan_of(), SHAPE, top=0)
+    with pytest.raises(InputError, match="epsilon"):
+        simulate(plan_of(), SHAPE, epsilons=(0,))
+
+
+def test_the_text_names_its_assumptions() -> None:
+    """The table says which shape was assumed, and that nothing was read."""
+    text = simulate(plan_of(), SHAPE, epsilons=(1,)).to_text()
+    assert "units=200000" in text
+    assert "Nothing was read." in text
+    assert "median rank error" in text
