@@ -40,6 +40,7 @@ def test_a_folder_gives_what_was_written(memory: MemoryTables, folder: Path, nam
     assert isinstance(tables, Tables)
     assert isinstance(memory, Tables)
     assert tables.scan(name).equals(memory.scan(name))
+    assert tables.count(name) == memory.count(name) == memory.scan(name).num_rows
 
 
 def test_parts_are_read_in_the_order_of_their_names(memory: MemoryTables, folder: Path) -> None:
@@ -50,6 +51,7 @@ def test_parts_are_read_in_the_order_of_their_names(memory: MemoryTables, folder
     (folder / "pairs" / "_SUCCESS.parquet").write_text("")
     (folder / "pairs" / ".part-0.parquet.crc").write_text("")
     assert open_folder(folder).scan("pairs").equals(pairs)
+    assert open_folder(folder).count("pairs") == 3
 
 
 @pytest.mark.parametrize("name", list(KEYS))
@@ -83,6 +85,13 @@ def test_other_names_are_refused(memory: MemoryTables, folder: Path, name: str) 
     for tables in (memory, FolderTables(folder=folder)):
         with pytest.raises(ReleaseError, match="no table"):
             tables.scan(name)  # type: ignore[arg-type]
+
+
+def test_rows_of_a_damaged_file_are_not_counted(folder: Path) -> None:
+    """A file that is no Parquet has no number of rows."""
+    (folder / "pairs" / "part-0.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ReleaseError, match=r"pairs/part-0\.parquet"):
+        open_folder(folder).count("pairs")
 
 
 def test_wrong_columns_and_damaged_files_are_refused(memory: MemoryTables, folder: Path) -> None:
