@@ -26,6 +26,10 @@ SETTINGS = {
 }
 
 
+#: Spark Connect then listens at a port of its own, so that tests may run beside each other.
+FREE_PORT = {"SPARK_TESTING": "1"}
+
+
 def need_spark() -> None:
     """Skip where Spark cannot run; in continuous integration a skip is a failure."""
     # Spark would start its Python processes with whatever python3 is on the PATH.

@@ -21,7 +21,7 @@ from ddpmi.errors import InputNotFound
 from ddpmi.measurements import Reading, measure, summed_by
 from ddpmi.noise import DiscreteLaplace
 from ddpmi.statements import table
-from spark_local import SETTINGS, make_spark, need_spark  # noqa: F401 - the session that the tests share
+from spark_local import FREE_PORT, SETTINGS, make_spark, need_spark  # noqa: F401 - the session that the tests share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -357,7 +357,7 @@ def test_salt_and_raw_keys_are_nowhere(tmp_path: Path, how: str) -> None:
     }
     done = subprocess.run(
         [sys.executable, "-c", WHOLE, str(tmp_path), how, *(f"{n}={v}" for n, v in settings.items())],
-        env={**os.environ, "PYTHONPATH": str(SRC), "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, **FREE_PORT, "PYTHONPATH": str(SRC), "PYSPARK_PYTHON": sys.executable},
         cwd=tmp_path,
         capture_output=True,
         check=False,

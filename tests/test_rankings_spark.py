@@ -18,7 +18,7 @@ import pytest
 from ddpmi import InputError, Release, ReleaseError, rank, rank_on_spark, tables_spark
 from ddpmi.tables import MemoryTables
 from fake_release import FakeRelease, exact_release, keyed, private_release
-from spark_local import SETTINGS, make_spark, need_spark
+from spark_local import FREE_PORT, SETTINGS, make_spark, need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -204,7 +204,7 @@ def test_connect_gives_the_same(tmp_path: Path) -> None:
     release = saved(noisy(private_release(counts(6), threshold=1), 6), tmp_path / "r")
     words = [sys.executable, "-c", CONNECT, str(tmp_path / "r"), str(tmp_path / "best.parquet")]
     settings = " ".join(f"--conf {name}={value}" for name, value in SETTINGS.items())
-    env = os.environ | {"PYTHONPATH": str(SRC), "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"}
+    env = os.environ | FREE_PORT | {"PYTHONPATH": str(SRC), "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"}
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     expected = rank(release).top(4, per="feature", direction="presence").table
