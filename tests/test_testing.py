@@ -24,7 +24,8 @@ def test_a_lone_units_pairs_show_no_more_often_than_delta(mechanism, strategy, p
     plan = Plan(budget=Budget(1, 0.02), bounds=bounds, mechanism=mechanism)
     rate = threshold_check(observe, plan, pairs=bounds.cap, units=10_000)
     assert rate.p_value > FALSE_ALARM
-    assert rate.events > 20  # the check sees the events it bounds
+    # The check sees the events it bounds: the rarest case expects 30, so 5 or fewer come once in 5e7 runs.
+    assert rate.events > 5
 
 
 @pytest.mark.full

@@ -125,7 +125,7 @@ def rank_on_spark(
     Returns:
         All pairs with the numbers and the ranks that `rank` gives them.
 
-    >>> rank_on_spark("visits.release").top(5).collect()  # doctest: +SKIP
+    For example, with a session that is already active: ``rank_on_spark("visits.release").top(5).show()``
     """
     information.check_method(method, 1e-15)
     if score is not None:
