@@ -16,8 +16,8 @@ Written by `python bench/bench_accuracy.py --report` from the JSON files beside 
 sums without noise, behind the same threshold: nothing that is computed from such a release can be expected to do better.
 Truth is the ranking of exact sums without bounds. Means over the draws; what follows ± is the standard deviation of a draw."""
 NOTE = """\
-The same differences with one rank for what either way misses, behind the deepest place where either shows one of the true top
-10,000: `compare` puts a missing pair behind the list that misses it, so the longer list pays more for each."""
+The same for lists that end after 10,000 places, `compare(truth, ranking.top(10_000, per="all"))`. Above, `compare` puts a missing
+pair behind the whole list that misses it, so the longer list pays more for each."""
 COLOURS = {
     "paper": "#d1495b",
     "paper, total free": "#e8a0aa",
@@ -61,13 +61,13 @@ def section(result: dict[str, Any]) -> str:
     )
     lines = [f"| {' | '.join(names)} | rank difference 10 / 25 / 50 / 75 / 90 |", "|---" * (len(names) + 1) + "|"]
     lines += [line(row) for row in result["rows"]]
-    fair = [
+    places = [
         "| ours at | against | at | ours 10 / 25 / 50 / 75 / 90 | theirs | ratio |",
         "|---|---|---|---|---|---|",
-        *(ratio(one) for one in result["fair"]),
+        *(ratio(one) for one in result["first_places"]),
     ]
     picture = f"![rank differences](accuracy-{result['set']}.svg)"
-    return "\n\n".join([f"## {result['set']}", facts, "\n".join(lines), NOTE, "\n".join(fair), picture])
+    return "\n\n".join([f"## {result['set']}", facts, "\n".join(lines), NOTE, "\n".join(places), picture])
 
 
 def line(row: dict[str, Any]) -> str:

@@ -81,6 +81,12 @@ def visits(units: int = 4000) -> list[tuple[object, ...]]:
     return rows
 
 
+def drinks() -> list[tuple[object, ...]]:
+    """Return rows of unit, feature, label and value; names of units are canaries."""
+    names = ("Tea", "tea", "Mate")
+    return [(f"{CANARY}-{unit}", names[unit % 3], f"202{unit % 4}-03-01", unit % 7) for unit in range(90)]
+
+
 @pytest.fixture(scope="session", name="empty_ledger")
 def make_empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Make a ledger once; each test takes a copy."""
@@ -102,6 +108,19 @@ def make_place(
     made.write("visits.csv", visits())
     (tmp_path / "visits.ledger").write_bytes(empty_ledger)
     return made
+
+
+@pytest.fixture(name="ranked")
+def make_ranked(place: Place) -> Place:
+    """Make an exact release with names that are hostile, ten features for each of two labels."""
+    rows: list[tuple[object, ...]] = []
+    for unit in range(60):
+        label = ("x", "y")[unit % 2]
+        rows += [(unit, f"f{number:02}", label) for number in range(12) if (unit * 7 + number) % 5]
+    rows += [(unit, "[red]\x1b[31m=SUM(A1)", "x") for unit in range(0, 60, 2)]
+    place.write("names.csv", rows)
+    assert place.run("exact", "names.csv", "-o", "names").code == 0
+    return place
 
 
 def told_clearly(ran: Ran) -> bool:

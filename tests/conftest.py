@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import Phase, settings
 
+# Fixtures that tests of several modules ask for by name.
+from cli_fixtures import make_empty_ledger, make_place, make_ranked  # noqa: F401
+from spark_local import make_spark  # noqa: F401
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 

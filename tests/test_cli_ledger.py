@@ -9,8 +9,6 @@ import pytest
 
 from cli_fixtures import (
     Place,
-    make_empty_ledger,  # noqa: F401 - a fixture
-    make_place,  # noqa: F401 - a fixture
     told_clearly,
 )
 from ddpmi import cli_show

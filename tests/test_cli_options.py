@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import fields
-from pathlib import Path
-from typing import get_args
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import ddpmi
@@ -18,14 +13,10 @@ from cli_fixtures import (
     CANARY,
     PAIRS,
     Place,
-    make_empty_ledger,  # noqa: F401 - a fixture
-    make_place,  # noqa: F401 - a fixture
+    drinks,
     told_clearly,
 )
-from ddpmi import cli_show, measures
-from ddpmi.cli_keys import read_keys
-from ddpmi.cli_rank import Score
-from ddpmi.errors import InputError
+from ddpmi import cli_show
 from ddpmi.releases import Release
 from ddpmi.statements import render
 
@@ -43,12 +34,6 @@ def tables_of(release: Release) -> list:
     return [release.pairs.to_pylist(), release.features.to_pylist(), release.labels.to_pylist(), release.total]
 
 
-def drinks() -> list[tuple[object, ...]]:
-    """Return rows of unit, feature, label and value; names of units are canaries."""
-    names = ("Tea", "tea", "Mate")
-    return [(f"{CANARY}-{unit}", names[unit % 3], f"202{unit % 4}-03-01", unit % 7) for unit in range(90)]
-
-
 @pytest.fixture(name="lists")
 def make_lists(place: Place) -> Place:
     """Add public lists, and data with a value, a day and counts."""
@@ -59,100 +44,6 @@ def make_lists(place: Place) -> Place:
     place.write("counts.csv", counts, head="feature,label,units")
     return place
 
-
-# -- public lists -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("a.txt", b"b\na\n", ["b", "a"]),
-        ("a.txt", b"b\na", ["b", "a"]),
-        ("a", b" b \n\t\n", [" b ", "\t"]),
-        ("a.txt", b"\xef\xbb\xbfb\r\na\r\n", ["b", "a"]),
-        ("a.txt", "one\u2028line\n\x0c\nx\ry\n".encode(), ["one\u2028line", "\x0c", "x\ry"]),
-        ("a.txt", b'"b",c\n', ['"b",c']),
-        ("a.csv", b'label\n"b,c"\n d \n"e\nf"\n', ["b,c", " d ", "e\nf"]),
-        ("a.tsv", b"label\r\na,b\r\n", ["a,b"]),
-    ],
-)
-def test_lists_are_read_as_they_are(tmp_path: Path, name: str, content: bytes, expected: list[str]) -> None:
-    """Lines and cells are keys without any trimming; ends of lines and a byte order mark are none of them."""
-    (tmp_path / name).write_bytes(content)
-    assert read_keys(tmp_path / name, "--public-labels") == expected
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [(["b", ""], ["b", ""]), ([3, -1], ["3", "-1"]), (pa.array(["a", "a"]).dictionary_encode(), ["a", "a"])],
-)
-def test_lists_in_parquet(tmp_path: Path, values: object, expected: list[str]) -> None:
-    """One column of text or whole numbers is a list, and it may hold the empty key."""
-    pq.write_table(pa.table({"key": values}), tmp_path / "a.parquet")
-    assert read_keys(tmp_path / "a.parquet", "--public-labels") == expected
-
-
-BAD_LISTS = {
-    "nothing": ("a.txt", b"", "holds no key"),
-    "one empty line": ("a.txt", b"\n", "line 1 is empty"),
-    "an empty line between": ("a.txt", b"a\n\nb\n", "line 2 is empty"),
-    "an empty line at the end": ("a.txt", b"a\r\n\r\n", "line 2 is empty"),
-    "not UTF-8": ("a.txt", b"canary\xff\n", "not text in UTF-8"),
-    "two columns": ("a.csv", b"a,b\ncanary,canary\n", "line 1 has 2 cells"),
-    "two cells later": ("a.csv", b"a\ncanary,canary\n", "line 2 has 2 cells"),
-    "an empty cell": ("a.csv", b'a\n""\n', "line 2 is empty"),
-    "an empty row": ("a.csv", b"a\n\nb\n", "line 2 is empty"),
-    "an open quotation": ("a.csv", b'a\n"canary', "is not CSV"),
-    "only a head": ("a.csv", b"label\n", "holds no key"),
-    "no Parquet": ("a.parquet", b"canary", "not a Parquet file"),
-}
-
-
-@pytest.mark.parametrize(("name", "content", "told"), BAD_LISTS.values(), ids=BAD_LISTS)
-def test_lists_that_are_refused(place: Place, name: str, content: bytes, told: str) -> None:
-    """A list that cannot be used ends with exit 2 before anything is paid, and what it holds is not shown."""
-    (place.folder / name).write_bytes(content)
-    ran = place.release("--public-features", name)
-    assert (ran.code, told_clearly(ran), place.charges()) == (2, True, []), ran.err
-    assert ("--public-features: " in ran.err, told in ran.err) == (True, True)
-
-
-@pytest.mark.parametrize(
-    "table",
-    [{"a": [CANARY, None]}, {"a": [1.5]}, {"a": [True]}, {"a": [[CANARY]]}, {"a": ["x"], "b": ["y"]}],
-)
-def test_parquet_lists_that_are_refused(tmp_path: Path, table: dict[str, list]) -> None:
-    """NULL, floats, booleans, lists and a second column are no list of keys."""
-    pq.write_table(pa.table(table), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"must hold text|has 2 columns") as caught:
-        read_keys(tmp_path / "a.parquet", "--public-labels")
-    assert CANARY not in str(caught.value)
-
-
-def test_a_list_that_may_not_be_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list without permission is refused like any other, before anything is paid."""
-
-    def fails(_: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
-
-    (place.folder / "a.txt").write_text("north\n", encoding="utf-8")
-    monkeypatch.setattr(Path, "read_bytes", fails)
-    ran = place.release("--public-labels", "a.txt")
-    assert (ran.code, told_clearly(ran), place.charges()) == (2, True, []), ran.err
-
-
-def test_a_damaged_parquet_list(tmp_path: Path) -> None:
-    """Pages that do not unpack are no list."""
-    file = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"key": [f"{CANARY}-{n}" for n in range(1000)]}), file, compression="zstd")
-    whole = bytearray(file.read_bytes())
-    whole[40:400] = b"\xff" * 360
-    file.write_bytes(whole)
-    with pytest.raises(InputError, match="is not a Parquet file"):
-        read_keys(file, "--public-labels")
-
-
-# -- plans --------------------------------------------------------------------------------------------------
 
 LABELS, FEATURES = ["north", "south", "west"], ["everyone", "nobody", "only north"]
 PLANS = {
@@ -208,8 +99,6 @@ def test_an_empty_grid_speaks_of_features(lists: Place) -> None:
     ran = lists.release("--grid", "--public-labels", "labels.txt", data="one.csv")
     assert (ran.code, "no feature reached the threshold" in ran.err) == (0, True)
 
-
-# -- columns and rows ---------------------------------------------------------------------------------------
 
 DAYS = {"unit": "who", "feature": "drink", "label": "day"}
 DAY_WORDS = ("--unit", "who", "--feature", "drink", "--label", "day")
@@ -307,8 +196,6 @@ def squeezed(text: str) -> str:
     """Take the indentation off each line."""
     return "\n".join(line.strip() for line in text.splitlines())
 
-
-# -- what is refused ----------------------------------------------------------------------------------------
 
 PLAIN = ("visits.csv", *BUDGET, *PAIRS)
 DAYS_PLAIN = ("days.csv", *DAY_WORDS, *BUDGET, *PAIRS)
@@ -427,120 +314,3 @@ def test_wrong_usage_elsewhere(lists: Place, words: tuple[str, ...]) -> None:
 def test_hints_speak_in_options(hint: str, expected: str) -> None:
     """Hints of the library are translated into what can be typed here."""
     assert cli_show.in_options(hint) == expected
-
-
-# -- reading releases ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="session", name="two_releases")
-def make_two_releases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make two exact releases with pairs in common; each test takes a copy."""
-    folder = tmp_path_factory.mktemp("releases")
-    rows = pa.Table.from_pylist([dict(zip(DAYS, row, strict=False)) for row in drinks()])
-    for name, where in (("a", "true"), ("b", "feature <> 'Tea' OR label < '2022'")):
-        ddpmi.exact(ddpmi.observe(rows, where=where), to=folder / name)
-    return folder
-
-
-@pytest.fixture(name="pair")
-def make_pair(place: Place, two_releases: Path) -> Place:
-    """Add the releases a and b."""
-    shutil.copytree(two_releases, place.folder, dirs_exist_ok=True)
-    return place
-
-
-def test_the_scores_are_those_of_the_library() -> None:
-    """The choices of --score are the library's list."""
-    assert get_args(Score) == measures.NAMES
-
-
-@pytest.mark.parametrize("name", measures.NAMES)
-def test_scores(pair: Place, name: str) -> None:
-    """--score gives the rows of the library, best first, with their score."""
-    ran = pair.run("rank", "a", "--score", name, "--format", "json")
-    assert json.loads(ran.out) == ddpmi.rank(Release.load("a"), score=name).to_dicts()
-    shown = pair.run("rank", "a", "--score", name, "--top", "1").out
-    assert "score" in shown.splitlines()[1].split()
-
-
-def test_scores_on_a_narrow_terminal(pair: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table with a score still fits into 80 columns."""
-    monkeypatch.setattr(cli_show, "_width", lambda: 80)
-    assert max(map(len, pair.run("rank", "a", "--score", "log_odds").out.splitlines()[1:])) <= 80
-
-
-@pytest.mark.parametrize(
-    ("words", "keywords"),
-    [((), {}), (("--top", "3"), {"top": 3}), (("--top", "2", "--by", "private"), {"top": 2, "by": "private"})],
-)
-def test_compare(pair: Place, words: tuple[str, ...], keywords: dict) -> None:
-    """The comparison is that of the library, A the reference, as JSON and as text."""
-    expected = ddpmi.compare(Release.load("a"), Release.load("b"), **keywords)
-    ran = pair.run("compare", "a", "b", *words, "--format", "json")
-    assert (ran.code, json.loads(ran.out)) == (0, expected.to_dict())
-    assert expected.to_dict() != ddpmi.compare("b", "a", **keywords).to_dict()
-    assert "NOT PRIVATE" in ran.err
-    told = pair.run("compare", "a", "b", *words)
-    assert (told.code, told.out, told.err) == (0, expected.to_text() + "\n", "")
-
-
-def test_compare_with_a_private_release(pair: Place) -> None:
-    """A private release is compared with another one without a stamp."""
-    for folder in ("one", "two"):
-        assert pair.release(output=folder).code == 0
-    ran = pair.run("compare", "one", "two", "--format", "json")
-    assert (ran.code, ran.err, "notice" in json.loads(ran.out)) == (0, "", False)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("a", "b", "--top", "0"),
-        ("a", "b", "--by", "a"),
-        ("a", "b", "--format", "csv"),
-        ("a", "visits.csv"),
-        ("no", "b"),
-    ],
-)
-def test_compare_refuses(pair: Place, words: tuple[str, ...]) -> None:
-    """A folder that is no release, and options that mean nothing, end with exit 2."""
-    ran = pair.run("compare", *words)
-    assert (ran.code, told_clearly(ran)) == (2, True), ran.err
-
-
-def test_report(pair: Place) -> None:
-    """The page is that of the library, stamped on stderr too."""
-    ran = pair.run("report", "a", "-o", "page.html", "--top", "3", "--title", "Drinks <by> day")
-    assert (ran.code, ran.out, "NOT PRIVATE" in ran.err) == (0, "", True)
-    ddpmi.report(ddpmi.rank(Release.load("a")), "other.html", top=3, title="Drinks <by> day")
-    assert Path("page.html").read_bytes() == Path("other.html").read_bytes()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("-o", "visits.csv"), ("-o", "no/page.html"), ("-o", "new.html", "--top", "0"), ("-o", "x", "--top", "101")],
-)
-def test_report_refuses(pair: Place, words: tuple[str, ...]) -> None:
-    """A taken name, a missing folder and more rows than a page shows end with exit 2 and write nothing."""
-    before = pair.names()
-    ran = pair.run("report", "a", *words)
-    assert (ran.code, told_clearly(ran), pair.names()) == (2, True, before), ran.err
-
-
-@pytest.mark.parametrize(
-    ("words", "keywords"),
-    [(("--sample-rate", "0.5"), {"sample_rate": "0.5"}), (("--selection", "sips"), {"selection": "sips"})],
-)
-def test_sampling_and_selection_are_those_of_the_library(place: Place, words: tuple[str, ...], keywords: dict) -> None:
-    """The flags make the plan that Python makes, and a release with them runs."""
-    assert place.release(*words).code == 0
-    receipt = json.loads((place.folder / "visits.release" / "receipt.json").read_text())
-    expected = ddpmi.Plan(budget=ddpmi.Budget("1", "1e-6"), bounds=ddpmi.Bounds(pairs=2), **keywords)
-    assert receipt["plan"] == expected.to_dict()
-
-
-@pytest.mark.parametrize("words", [("--sample-rate", "0"), ("--sample-rate", "1.5"), ("--selection", "x")])
-def test_wrong_sampling_and_selection_are_refused(place: Place, words: tuple[str, ...]) -> None:
-    """Exit 2, and nothing is charged."""
-    assert place.release(*words).code == 2
-    assert place.charges() == []

@@ -13,13 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cli_fixtures import BUDGET, CANARY, PAIRS, SRC, Place, make_empty_ledger, make_place, told_clearly, visits
-from spark_local import make_spark, need_spark
+from cli_fixtures import BUDGET, CANARY, PAIRS, SRC, Place, told_clearly, visits
+from spark_local import need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["make_empty_ledger", "make_place", "make_spark"]
 SPARK = ("--engine", "spark")
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "spark_job.py"
 

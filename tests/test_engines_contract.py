@@ -14,7 +14,6 @@ from ddpmi import Bounds, Budget, Observations, Plan
 from ddpmi.measurements import summed_by
 from ddpmi.seeds import SEED_LABELS
 from ddpmi.testing import _salt, seeded_release
-from spark_local import make_spark  # noqa: F401 - the session that the tests share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -204,8 +203,9 @@ def test_counts_are_summed_alike_and_never_overflow(spark: SparkSession) -> None
         {"marginals": "other", "bounds": {"labels": 2}, "budget": Budget(20, 1e-3)},
         {"selection": "sips", "public_labels": ["l0", "l1"], "budget": Budget(20, 1e-3)},
         {"space": "units", "budget": Budget(20, 1e-3)},
+        {"thresholds": "every", "mechanism": "laplace", "budget": Budget(20, 1e-3)},
     ],
-    ids=["plain", "grid", "other", "sips", "units"],
+    ids=["plain", "grid", "other", "sips", "units", "every"],
 )
 def test_the_same_noise_gives_the_same_release(spark: SparkSession, options: dict[str, Any]) -> None:
     """Tables, receipt and ranking do not tell which engine made them, but where they say so."""

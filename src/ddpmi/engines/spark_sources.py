@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ddpmi.engines import Kind
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
-#: Formats of files in which each row is a row.
-_FILES = ("parquet", "orc", "delta", "iceberg")
+#: Formats of files in which each row is a row; of these Spark reads the last two with a package of theirs.
+_LAKES = ("delta", "iceberg")
+_FILES = ("parquet", "orc", *_LAKES)
 _KINDS: dict[str, Kind] = {
     "string": "text",
     "boolean": "boolean",
@@ -144,9 +145,10 @@ def path_source(paths: list[str], settings: Mapping[str, str]) -> SparkSource:
     formats = {_format(path) for path in paths}
     if len(formats) > 1:
         raise InputError("The files are of more than one format.", hint="name files of one format")
-    places = [_place(path) for path in paths]
-    with own_errors("find the files"):
-        frame = session.read.format(formats.pop()).load(places if len(places) > 1 else places[0])
+    places, kind = [_place(path) for path in paths], formats.pop()
+    hint = f"start Spark with the package of {kind}, or leave Spark out: DuckDB reads such tables" if kind in _LAKES else ""
+    with own_errors(f"read {kind} files", hint=hint or "check that Spark can read them"):
+        frame = session.read.format(kind).load(places if len(places) > 1 else places[0])
     return SparkSource(frame=frame, staging=_staging(settings))
 
 

@@ -1,0 +1,86 @@
+"""Which noise limits each label's own top list? The same release with the noise of some of its tables taken off.
+
+    python bench/check_limits.py --data FOLDER arxiv --draws 5
+
+All rows of an epsilon show the same pairs, those that the noise of the release chose. "pairs alone are noisy" has exact sums
+of features, labels and all; "pairs are exact" has noise on these and none on pairs; "nothing is noisy" is the ceiling.
+"best order" is the best of all orders that check_estimates.py tries, chosen in hindsight for each figure by looking at the
+truth, so no order among them can reach more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accuracy_sums import Sums, bounded, drawn, exact, ranked
+from bench_accuracy import CASES, observed
+from check_estimates import estimates, plan_of, score
+
+OUT = Path(__file__).parent / "results" / "limits.json"
+EPSILONS = (1, 4)
+FIGURES = ("top 100", "top 1,000", "label top 20", "presence only")
+
+
+def mixed(noisy: Sums, free: Sums, *, pairs_noisy: bool) -> Sums:
+    """Take the noise off the margins, or off the pairs."""
+    if not pairs_noisy:
+        return replace(noisy, joint=free.joint)
+    return replace(noisy, feature_sums=free.feature_sums, label_sums=free.label_sums, total=free.total)
+
+
+def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
+    """Everything on one set."""
+    case = CASES[name]
+    obs = observed(case, data, Path())
+    names = exact(obs)
+    truth = ranked(names, None)
+    passes: dict[str, Sums] = {}
+    rows = []
+    for way in ("threshold", "every pair") if case.public else ("threshold",):
+        more = {"public_labels": tuple(names.labels.to_pylist()), "grid": True} if way == "every pair" else {}
+        for epsilon in EPSILONS:
+            plan = plan_of(case, epsilon, None, more)
+            if plan.mechanism not in passes:
+                passes[plan.mechanism] = bounded(obs, plan_of(case, epsilon, None, {}, plan.mechanism), names)
+            found: dict[str, list[Any]] = {}
+            for draw in range(draws):
+                seed = f"{name} {way} {epsilon} {draw}"
+                noisy, free = (drawn(passes[plan.mechanism], plan, seed, noise_free=off) for off in (False, True))
+                kinds = {
+                    "as released": (noisy, None),
+                    "pairs alone are noisy": (mixed(noisy, free, pairs_noisy=True), None),
+                    "pairs are exact": (mixed(noisy, free, pairs_noisy=False), "estimate"),
+                    "nothing is noisy": (free, "estimate"),
+                }
+                for kind, (sums, order) in kinds.items():
+                    found.setdefault(kind, []).append(score(truth, ranked(sums, plan, order=order)))
+                tried = estimates(truth, passes[plan.mechanism], plan, seed)
+                found.setdefault("as released, best order", []).append(list(tried.values()))
+            for kind, scores in found.items():
+                mean = np.mean(scores, axis=0)
+                best = mean.max(axis=0) if mean.ndim > 1 else mean
+                figures = dict(zip(FIGURES, best.round(4).tolist(), strict=True))
+                rows.append({"set": name, "way": way, "epsilon": epsilon, "kind": kind, **figures})
+                print(name, way, epsilon, kind, figures, flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="+", choices=CASES)
+    parser.add_argument("--data", type=Path, default=Path())
+    parser.add_argument("--draws", type=int, default=5)
+    given = parser.parse_args()
+    rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
+    OUT.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
