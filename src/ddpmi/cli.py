@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 130 interrupted.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import traceback
@@ -275,6 +276,9 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one 
     2
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if not logging.root.handlers:
+        # Libraries may log rows, and Spark's gateway logs tracebacks at Ctrl-C: what a user must know is said below.
+        logging.root.addHandler(logging.NullHandler())
     try:
         return _run(words)
     except CycloptsError as error:

@@ -109,7 +109,7 @@ SPARK = Dialect(
     mark="`",
     valid_text="is_valid_utf8({m})",
     sums_grow=False,
-    # One shuffle serves the distinct pairs, the counts of each unit and the join of both: a third of the processor time.
+    # One shuffle serves the distinct pairs, the counts of each unit and the join of both.
     by_unit="/*+ REPARTITION(unit) */ ",
 )
 

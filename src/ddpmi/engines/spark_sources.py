@@ -146,7 +146,11 @@ def path_source(paths: list[str], settings: Mapping[str, str]) -> SparkSource:
     if len(formats) > 1:
         raise InputError("The files are of more than one format.", hint="name files of one format")
     places, kind = [_place(path) for path in paths], formats.pop()
-    hint = f"start Spark with the package of {kind}, or leave Spark out: DuckDB reads such tables" if kind in _LAKES else ""
+    hint = (
+        f"start Spark with the package of {kind}, or leave Spark out: DuckDB reads such tables"
+        if kind in _LAKES
+        else ""
+    )
     with own_errors(f"read {kind} files", hint=hint or "check that Spark can read them"):
         frame = session.read.format(kind).load(places if len(places) > 1 else places[0])
     return SparkSource(frame=frame, staging=_staging(settings))
