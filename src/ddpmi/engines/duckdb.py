@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi.engines import expressions, files, frames
 from ddpmi.engines.draws import in_key_order, noisy
+from ddpmi.engines.progress import polled
 from ddpmi.errors import EngineError, InputError, SchemaError
 from ddpmi.statements import DUCKDB, Dialect, Step, quote
 from ddpmi.tables import KEYS, MemoryTables
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ddpmi.randomness import Source as Words
 
 _BATCH_ROWS = 1 << 20
-_POLL_SECONDS = 0.2
 #: The first keeps windows out of core; the second turned a cheap join around and took three times as long.
 _OPTIMIZERS_OFF = ("top_n_window_elimination", "partial_aggregate_pushdown")
 _SETTINGS = ("memory_limit", "threads", "temp_directory")
@@ -199,7 +198,7 @@ class DuckDBEngine:
         self._drop(step.name)
         kind = "TABLE" if step.freeze else "VIEW"
         statement = f"CREATE TEMP {kind} {quote(step.name)} AS {step.sql}"
-        with _own_errors(f"compute {step.name}"), self._watched(progress if step.freeze else None):
+        with _own_errors(f"compute {step.name}"), polled(self._fraction, progress if step.freeze else None):
             # Asked of the parser: a text or a name in the caller's expression may look like the parameter.
             wanted = self._connection.extract_statements(statement)[0].named_parameters
             self._connection.execute(statement, {"salt": salt} if "salt" in wanted else None)
@@ -240,27 +239,10 @@ class DuckDBEngine:
         with _own_errors("read the sums"):
             yield from self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
 
-    @contextmanager
-    def _watched(self, progress: Callable[[float], None] | None) -> Iterator[None]:
-        """Report the running query's fraction from a second thread."""
-        if progress is None:
-            yield
-            return
-        done = threading.Event()
-
-        def poll() -> None:
-            while not done.wait(_POLL_SECONDS):
-                percent = self._connection.query_progress()
-                if percent >= 0:
-                    progress(percent / 100)
-
-        watcher = threading.Thread(target=poll, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            done.set()
-            watcher.join()
+    def _fraction(self) -> float | None:
+        """How much of the running query is done, as far as DuckDB knows."""
+        percent = self._connection.query_progress()
+        return percent / 100 if percent >= 0 else None
 
 
 def _kind(type_: str) -> Kind:

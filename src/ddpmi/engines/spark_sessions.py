@@ -11,11 +11,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ddpmi.engines.progress import polled
 from ddpmi.errors import EngineError, InputError, InputNotFound, MissingExtra
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _OLDEST_JAVA = 17
 _CONNECT_SECONDS = 5
-_POLL_SECONDS = 0.2
 _OWN_SETTINGS = ("master", "remote", "staging")
 #: What the text of the steps needs; the session has its own values back when the engine closes.
 _NEEDED = {
@@ -203,7 +202,11 @@ def watched(session: Any, tag: str, progress: Progress | None) -> Iterator[None]
     """Tag what runs, so that Ctrl-C cancels it and nothing else, and report how much of it is done."""
     session.addTag(tag)
     try:
-        with _connect_progress(session, progress) if is_connect(session) else _classic_progress(session, progress):
+        with (
+            _connect_progress(session, progress)
+            if is_connect(session)
+            else polled(_classic_fraction(session), progress)
+        ):
             yield
     except KeyboardInterrupt:
         with suppress(Exception):
@@ -237,29 +240,16 @@ def _connect_progress(session: Any, progress: Progress | None) -> Iterator[None]
         session.removeProgressHandler(handler)
 
 
-@contextmanager
-def _classic_progress(session: Any, progress: Progress | None) -> Iterator[None]:
-    if progress is None:
-        yield
-        return
-    tracker, done = session.sparkContext.statusTracker(), threading.Event()
+def _classic_fraction(session: Any) -> Callable[[], float | None]:
+    tracker = session.sparkContext.statusTracker()
 
-    def poll() -> None:
-        while not done.wait(_POLL_SECONDS):
-            stages = [
-                found for stage in tracker.getActiveStageIds() if (found := tracker.getStageInfo(stage)) is not None
-            ]
-            tasks = sum(stage.numTasks for stage in stages)
-            if tasks:
-                progress(sum(stage.numCompletedTasks for stage in stages) / tasks)
+    def look() -> float | None:
+        found = (tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds())
+        stages = [stage for stage in found if stage is not None]
+        tasks = sum(stage.numTasks for stage in stages)
+        return sum(stage.numCompletedTasks for stage in stages) / tasks if tasks else None
 
-    watcher = threading.Thread(target=poll, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
+    return look
 
 
 def borrow(session: Any) -> dict[str, str | None]:
