@@ -15,6 +15,7 @@ from hypothesis import Phase, settings
 
 # Fixtures that tests of several modules ask for by name.
 from cli_fixtures import make_empty_ledger, make_place, make_ranked  # noqa: F401
+from release_fixtures import make_ledger  # noqa: F401
 from spark_local import make_spark  # noqa: F401
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS = {
     "spark.driver.memory": "1g",
@@ -57,3 +58,16 @@ def make_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessio
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+def slow(frame: DataFrame) -> DataFrame:
+    """Pass rows on after a while, each task after another one: Spark tells of what ends at the same time late or never."""
+    import time
+
+    from pyspark import TaskContext
+
+    def pause(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        time.sleep(0.5 + 0.3 * (TaskContext.get().partitionId() % 4))
+        yield from batches
+
+    return frame.mapInArrow(pause, frame.schema)

