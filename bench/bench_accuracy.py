@@ -30,6 +30,8 @@ from ddpmi import Bounds, Budget, Plan, datasets
 from ddpmi.comparisons import compare
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ddpmi.rankings import Ranking
 
 RESULTS = Path(__file__).parent / "results"
@@ -79,7 +81,7 @@ def observed(case: Case, data: Path, scratch: Path) -> ddpmi.Observations:
 
 
 def ways(case: Case, labels: list[str]) -> dict[str, Any]:
-    """The ways that are compared: a function of epsilon that gives the plan, and how its releases are ranked."""
+    """The ways that are compared: the plan as a function of epsilon, how a release is ranked, and whether without its noise."""
     bounds = Bounds(pairs=case.pairs)
 
     def budget(epsilon: float) -> Budget:
@@ -97,6 +99,8 @@ def ways(case: Case, labels: list[str]) -> dict[str, Any]:
         "ours": (lambda e: Plan(budget=budget(e), bounds=bounds, distinct=case.distinct), "stable", False),
         "ceiling": (lambda e: Plan(budget=budget(e), bounds=bounds, distinct=case.distinct), "stable", True),
     }
+    if not case.units:
+        found["ours, pooled"] = (found["ours"][0], "pooled", False)
     if case.public:
 
         def grid(e: float) -> Plan:
@@ -130,8 +134,11 @@ def measure(name: str, data: Path, draws: int, scratch: Path) -> dict[str, Any]:
                 passes[key] = bounded(obs, plain, names)
             found = []
             for draw in range(1 if noise_free and case.units > 10**7 else draws):
-                sums = drawn(passes[key], plan, f"{name} {way} {epsilon} {draw}", noise_free=noise_free)
-                ranking = ranked(sums, plan, method=method, order="estimate" if noise_free else None)
+                # Another order is another look at the same releases.
+                seed = f"{name} {way.removesuffix(', pooled')} {epsilon} {draw}"
+                sums = drawn(passes[key], plan, seed, noise_free=noise_free)
+                order = "estimate" if noise_free else "pooled" if method == "pooled" else None
+                ranking = ranked(sums, plan, method="paper" if method == "paper" else "stable", order=order)
                 found.append((compare(truth, ranking, top=TOP).to_dict(), there(best, ranking)))
             errors[way, epsilon] = [ranks for _, ranks in found]
             rows.append(summary(way, epsilon, plan, [one for one, _ in found], errors[way, epsilon]))
@@ -253,6 +260,15 @@ def misses(ranks: np.ndarray) -> np.ndarray:
     """Percentiles of the rank differences in a list of 10,000 places."""
     true = np.arange(1, len(ranks) + 1)
     return np.percentile(np.abs(np.where((ranks > 0) & (ranks <= TOP), ranks, TOP + 1) - true), PERCENTILES)
+
+
+def sets_of(doc: str | None, *, draws: int, choices: Iterable[str] = CASES) -> argparse.Namespace:
+    """Read the command line of a check that goes over some sets."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="+", choices=list(choices))
+    parser.add_argument("--data", type=Path, default=Path(), help="folder of the public sets")
+    parser.add_argument("--draws", type=int, default=draws)
+    return parser.parse_args()
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ the mean of four overlaps with the exact ranking: top 100, top 1,000, each label
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from dataclasses import replace
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accuracy_sums import Sums, bounded, drawn, exact, ranked
-from bench_accuracy import CASES, observed
-from ddpmi import Bounds, Budget, Plan, orders
+from bench_accuracy import CASES, observed, sets_of
+from ddpmi import Bounds, Budget, Plan, orders, pooling
 from ddpmi import mi as information
 from ddpmi.comparisons import compare
 
@@ -95,6 +94,11 @@ def merged(strength: float) -> Callable[[Sums, Ranking], np.ndarray]:
     return values
 
 
+def by_pooling(sums: Sums, ranking: Ranking) -> np.ndarray:
+    """Read each pair together with the other labels of its feature: the product's own."""
+    return pooling.pooled(parts(sums), (sums.feature, sums.label), noise_of(ranking))
+
+
 def parts(sums: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """J, F, L and N of each pair."""
     return sums.joint, sums.feature_sums[sums.feature], sums.label_sums[sums.label], sums.total
@@ -111,6 +115,7 @@ ESTIMATES: dict[str, Callable[[Sums, Ranking], np.ndarray] | None] = {
     **{f"{c} deviations less": by_cutting(c, soft=True) for c in (1, 2, 3)},
     "0 below 3 deviations": by_cutting(3, soft=False),
     "debiased at the threshold": without_selection_bias,
+    "pooled": by_pooling,
     "rows merged": merged(0),
     "rows merged, shrunk, strength 8": merged(8),
 }
@@ -210,11 +215,7 @@ def summed(rows: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="+", choices=CASES)
-    parser.add_argument("--data", type=Path, default=Path())
-    parser.add_argument("--draws", type=int, default=2)
-    given = parser.parse_args()
+    given = sets_of(__doc__, draws=2)
     rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
     found = {"estimates": summed(rows, "estimate"), "shares": summed(rows, "shares")}
     OUT.write_text(json.dumps(found, indent=1) + "\n")

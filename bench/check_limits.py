@@ -2,15 +2,15 @@
 
     python bench/check_limits.py --data FOLDER arxiv --draws 5
 
-All rows of an epsilon show the same pairs, those that the noise of the release chose. "pairs alone are noisy" has exact sums
-of features, labels and all; "pairs are exact" has noise on these and none on pairs; "nothing is noisy" is the ceiling.
+All rows of an epsilon show the same pairs, those that the noise of the release chose, ordered pair by pair (by the estimate
+behind a threshold, else shrunk) or pooled. "pairs alone are noisy" has exact sums of features, labels and all; "pairs are
+exact" has noise on these and none on pairs; "nothing is noisy" is the ceiling.
 "best order" is the best of all orders that check_estimates.py tries, chosen in hindsight for each figure by looking at the
 truth, so no order among them can reach more.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from accuracy_sums import Sums, bounded, drawn, exact, ranked
-from bench_accuracy import CASES, observed
+from bench_accuracy import CASES, observed, sets_of
 from check_estimates import estimates, plan_of, score
 
 OUT = Path(__file__).parent / "results" / "limits.json"
@@ -53,8 +53,9 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
                 seed = f"{name} {way} {epsilon} {draw}"
                 noisy, free = (drawn(passes[plan.mechanism], plan, seed, noise_free=off) for off in (False, True))
                 kinds = {
-                    "as released": (noisy, None),
-                    "pairs alone are noisy": (mixed(noisy, free, pairs_noisy=True), None),
+                    "as released": (noisy, "estimate" if way == "threshold" else "shrunk"),
+                    "as released, pooled": (noisy, "pooled"),
+                    "pairs alone are noisy, pooled": (mixed(noisy, free, pairs_noisy=True), "pooled"),
                     "pairs are exact": (mixed(noisy, free, pairs_noisy=False), "estimate"),
                     "nothing is noisy": (free, "estimate"),
                 }
@@ -73,11 +74,7 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="+", choices=CASES)
-    parser.add_argument("--data", type=Path, default=Path())
-    parser.add_argument("--draws", type=int, default=5)
-    given = parser.parse_args()
+    given = sets_of(__doc__, draws=5)
     rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
     OUT.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
 

@@ -2,7 +2,7 @@
 
     python bench/check_selection.py DATA.parquet      # columns id, feature, partition; rows distinct
 
-Each plan is released with noise from a seed, ranked in the three orders and compared with the ranking of exact sums.
+Each plan is released with noise from a seed, ranked in the four orders and compared with the ranking of exact sums.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ddpmi.orders import Order
 
 OUT = Path(__file__).parent / "results" / "selection.json"
-ORDERS: tuple[Order, ...] = ("estimate", "lower", "shrunk")
+ORDERS: tuple[Order, ...] = ("estimate", "lower", "shrunk", "pooled")
 
 
 def plans(labels: tuple[str, ...]) -> dict[str, dict[str, Any]]:

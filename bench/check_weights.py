@@ -10,7 +10,6 @@ on the words of abstracts. Margins are exact here, which favours all rows alike 
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from accuracy_sums import Sums, exact, ranked
-from bench_accuracy import CASES, observed
+from bench_accuracy import CASES, observed, sets_of
 from check_estimates import plan_of, score
 from check_limits import FIGURES
 from ddpmi import mi as information
@@ -113,11 +112,7 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="+", choices=[name for name, case in CASES.items() if case.public])
-    parser.add_argument("--data", type=Path, default=Path())
-    parser.add_argument("--draws", type=int, default=3)
-    given = parser.parse_args()
+    given = sets_of(__doc__, draws=3, choices=[name for name, case in CASES.items() if case.public])
     rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
     OUT.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
 

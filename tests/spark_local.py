@@ -31,6 +31,12 @@ SETTINGS = {
 FREE_PORT = {"SPARK_TESTING": "1"}
 
 
+#: Tests start Java often and keep it for a minute: compiling what it runs for speed takes longer than it saves.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_START)
+os.environ.setdefault("SPARK_DAEMON_JAVA_OPTS", QUICK_START)
+
+
 def need_spark() -> None:
     """Skip where Spark cannot run; in continuous integration a skip is a failure."""
     # Spark would start its Python processes with whatever python3 is on the PATH.

@@ -66,21 +66,23 @@ def test_a_rare_pair_made_by_noise_falls_behind_a_certain_one() -> None:
     assert kept[0] < kept[1]
 
 
-def test_the_default_is_the_estimate_behind_a_threshold_and_shrunk_where_every_pair_shows() -> None:
+def test_the_default_is_the_estimate_behind_a_threshold_and_pooled_where_every_pair_shows() -> None:
     """A receipt alone decides, and exact sums are never shrunk."""
     assert default_order(None) == "estimate"
     for options, expected in (
         ({}, "estimate"),
-        ({"grid": True, "public_labels": ("a", "b", "c")}, "shrunk"),
-        ({"public_labels": ("a", "b", "c"), "public_features": ("common", "never-c")}, "shrunk"),
+        ({"grid": True, "public_labels": ("a", "b", "c")}, "pooled"),
+        ({"public_labels": ("a", "b", "c"), "public_features": ("common", "never-c")}, "pooled"),
     ):
         ranking = rank(released(**options))
         assert ranking.source.ranked_by == expected
         chosen = rank(released(**options), order=expected)
         assert chosen.table.equals(ranking.table)
+        alone = default_order(ranking.source.doubt, alone=True)
+        assert alone == ("shrunk" if expected == "pooled" else expected)
 
 
-@pytest.mark.parametrize("order", ["estimate", "lower", "shrunk"])
+@pytest.mark.parametrize("order", ["estimate", "lower", "shrunk", "pooled"])
 def test_an_order_changes_ranks_alone(order: str) -> None:
     """Every number of a pair stays; ranks follow what was asked for."""
     made = released(grid=True, public_labels=("a", "b", "c"))

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ddpmi import InputError, Release, ReleaseError, rank, rank_on_spark, tables_spark
+from ddpmi.orders import default_order
 from ddpmi.tables import MemoryTables
 from fake_release import FakeRelease, exact_release, keyed, private_release
 from spark_local import FREE_PORT, SETTINGS, need_spark
@@ -107,7 +108,7 @@ def test_rows_are_those_of_rank(spark: SparkSession, tmp_path: Path, case: str) 
         got = ranking.to_spark().drop("notice").orderBy("rank").toArrow()
         plan = plan_of(ranking.to_spark())
         buckets = ranking.kept.select("bucket").distinct().count()
-    expected = rank(release).table
+    expected = rank(release, order=default_order(rank(release).source.doubt, alone=True)).table
     assert got.cast(expected.schema).equals(expected)
     assert "SinglePartition" not in plan
     assert buckets > 1 or len(expected) <= 40
@@ -166,9 +167,9 @@ def test_damaged_tables_are_refused(spark: SparkSession, tmp_path: Path) -> None
         rank_on_spark(saved(twice, tmp_path / "twice"), session=spark)
 
 
-@pytest.mark.parametrize("wrong", [{"method": "guess"}, {"base": 0.5}, {"score": "guess"}])
+@pytest.mark.parametrize("wrong", [{"method": "guess"}, {"base": 0.5}, {"score": "guess"}, {"order": "pooled"}])
 def test_wrong_options_are_refused_before_spark_is_asked(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    """What `rank` refuses is refused here too."""
+    """What `rank` refuses is refused here too, and an order that needs whole rows."""
     with pytest.raises(InputError):
         rank_on_spark(tmp_path / "nowhere", **wrong)
 

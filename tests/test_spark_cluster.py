@@ -35,7 +35,7 @@ settings = {
     "master": master, "spark.executor.memory": "512m", "spark.driver.memory": "512m", "spark.executor.cores": "1",
     "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2", "spark.task.maxFailures": failures, "spark.sql.files.maxPartitionBytes": "40000",
-    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 obs = ddpmi.observe(str(folder / "visits.parquet"), engine="spark", conf=settings)
 plan = ddpmi.Plan(budget=ddpmi.Budget(1, 1e-6), bounds=ddpmi.Bounds(pairs=2))

@@ -44,9 +44,10 @@ class RankOptions:
     """How mutual information is computed; paper is CalcMI as printed."""
     base: Annotated[float | None, Parameter(metavar="B")] = None
     """Base of the logarithm of mutual information, 2 for bits; nats if it is not given."""
-    order: Literal["estimate", "lower", "shrunk"] | None = None
-    """What of mutual information orders pairs: its estimate, its lower bound, or the estimate less what noise may have made. If
-    it is not given: estimate behind a threshold, shrunk where every pair was released."""
+    order: Literal["estimate", "lower", "shrunk", "pooled"] | None = None
+    """What of mutual information orders pairs: its estimate, its lower bound, the estimate less what noise may have made
+    (shrunk), or what a feature's whole row makes likely (pooled), best for lists of labels. If it is not given: estimate
+    behind a threshold, pooled where every pair was released."""
     rank_intervals: Annotated[bool, Parameter(show_default=False)] = False
     """Add between which ranks noise may have moved each pair, at 95%, among the released pairs."""
 

@@ -1,6 +1,7 @@
 """What pairs are ordered by: their estimate, its lower bound, or an estimate that noise alone cannot make large.
 
-Each is a function of one pair's released sums and of the noise that the receipt declares.
+Each is a function of one pair's released sums and of the noise that the receipt declares; only the pooled one, in
+`ddpmi.pooling`, looks at other pairs too.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     Integers = NDArray[np.integer[Any]]
     Floats = NDArray[np.float64]
 
-Order = Literal["estimate", "lower", "shrunk"]
-"""``estimate`` is mutual information itself, ``lower`` its lower bound, ``shrunk`` the value of `shrunk`."""
+Order = Literal["estimate", "lower", "shrunk", "pooled"]
+"""``estimate`` is mutual information itself, ``lower`` its lower bound, ``shrunk`` the value of `shrunk`, ``pooled`` that of
+`ddpmi.pooling.pooled`."""
 #: How strongly estimates shrink; measured over all sets of docs/decisions/accuracy.md. Behind a threshold every pair is many
 #: deviations above zero already, so little is left to doubt.
 BEHIND_THRESHOLD = 2.0
@@ -38,19 +40,23 @@ def check_order(order: str | None) -> None:
         raise InputError(f"order must be one of {get_args(Order)}, got {order!r}.", hint='order="estimate"')
 
 
-def default_order(doubt: Doubt | None) -> Order:
+def default_order(doubt: Doubt | None, *, alone: bool = False) -> Order:
     """Choose the order of a release from its receipt alone.
 
-    Behind a threshold the three orders agree with the truth about equally well, and the estimate is the plainest. Where every
-    pair is shown, zeros too, noise takes the top ranks unless estimates are shrunk.
+    Behind a threshold the orders agree with the truth about equally well over all, and the estimate is the plainest and the
+    fastest. Where every pair is shown, zeros too, noise takes the top ranks unless estimates are shrunk, and a pair's row
+    tells most about it.
 
     Args:
         doubt: The noise; None where sums are exact.
+        alone: Whether each pair has to be ordered without a look at the others.
 
     >>> default_order(None)
     'estimate'
     """
-    return "estimate" if doubt is None or doubt.threshold is not None or doubt.sd == 0 else "shrunk"
+    if doubt is None or doubt.threshold is not None or doubt.sd == 0:
+        return "estimate"
+    return "shrunk" if alone else "pooled"
 
 
 def shrunk(sums: tuple[Integers, Integers, Integers, int], noise: Noise, strength: float = EVERY_PAIR) -> Floats:

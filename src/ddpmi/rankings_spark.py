@@ -120,10 +120,11 @@ def rank_on_spark(
         score: As in `rank`.
         method: As in `rank`.
         base: As in `rank`.
-        order: As in `rank`.
+        order: As in `rank`, but pairs are ordered one by one: "pooled" is not among them, and where `rank` would pool, they are
+            "shrunk".
 
     Returns:
-        All pairs with the numbers and the ranks that `rank` gives them.
+        All pairs with the numbers that `rank` gives them, and with its ranks in the same order.
 
     For example, with a session that is already active: ``rank_on_spark("visits.release").top(5).show()``
     """
@@ -132,6 +133,11 @@ def rank_on_spark(
         measures.check_name(score)
     check_base(base)
     orders.check_order(order)
+    if order == "pooled":
+        raise InputError(
+            "The pooled order reads all pairs of a feature together, and Spark ranks them one by one.",
+            hint='order="shrunk", or ddpmi.rank(release, order="pooled")',
+        )
     found = release if isinstance(release, Release) else Release.load(release)
     receipt, total = found.receipt, found.total
     scoring = Scoring(receipt=receipt, total=total, method=method, base=base, score=score, order=order)

@@ -135,7 +135,7 @@ class Scoring:
             held = [_sums(joined, name) for name in COUNTED]
             doubt = replace(doubt, pairs_of_feature=held[0], pairs_of_label=held[1])
         mi = mutual_information_of(cells, self.method, self.tol)
-        ranked_by = self.order or orders.default_order(doubt)
+        ranked_by = self.order or orders.default_order(doubt, alone=True)
         pairs = Pairs(cells=cells, doubt=doubt, mi=mi, base=self.base, ranked_by=ranked_by)
         return pairs if self.score is None else pairs.scored(self.score)
 

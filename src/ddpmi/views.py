@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ddpmi import measures, orders
+from ddpmi import measures, orders, pooling
 from ddpmi import mi as information
 from ddpmi.scores import COLUMNS, Cells, places_in_groups, round_significant
 
@@ -175,12 +175,21 @@ class Pairs:
             return self.scores[rows]
         if self.doubt is None or self.ranked_by == "estimate":
             return self.mi[rows]
+        if self.ranked_by == "pooled":
+            return self._pooled[rows]
         sums = self._sums(rows)
         if self.ranked_by == "lower":
             codes = self.cells.feature_code[rows], self.cells.label_code[rows]
             return self.doubt.bounds(self.mi[rows], sums, codes)[0]
         strength = orders.EVERY_PAIR if self.doubt.threshold is None else orders.BEHIND_THRESHOLD
         return orders.shrunk((*sums, self.cells.total), self.doubt.noise, strength)
+
+    @cached_property
+    def _pooled(self) -> Floats:
+        if self.doubt is None:
+            return self.mi
+        codes = self.cells.feature_code, self.cells.label_code
+        return pooling.pooled((*self._sums(slice(None)), self.cells.total), codes, self.doubt.noise)
 
     @cached_property
     def order(self) -> Integers:

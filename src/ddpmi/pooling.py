@@ -1,0 +1,294 @@
+"""What a feature does in all labels helps to tell signal from noise in each: an order that borrows strength.
+
+In words by years, a word that grows does so over several years, and many words grow together. A small model of such
+patterns is fitted to the released sums, and each pair's distance from independence is then read together with the rest of
+its row (an empirical Bayes factor analysis). Only released numbers and the receipt's noise go in: free post-processing.
+
+The model. z is a pair's lift less one, as released; its noise has the known variance v.
+    z = offset[label] + sqrt(scale) (loadings[label] . u + e) + noise,    u ~ N(0, 1),    e ~ N(0, own[label])
+Each feature has its own u and its own scale, one of ``_SCALES``. The offset is what noise in a label's total does to all
+of its pairs alike; it is no information and is taken out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ddpmi import mi as information
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ddpmi.uncertainty import Noise
+
+    Integers = NDArray[np.integer[Any]]
+    Floats = NDArray[np.float64]
+
+_SCALES = 4.0 ** np.arange(-6, 3)
+_PATTERNS = 4  # more gain nothing on the sets of docs/decisions/accuracy.md
+_ROUNDS = 30
+_FEATURES = 1000  # that the model is fitted to, at most: it has few numbers, and all of them are read with it
+_CELLS = 1 << 19  # features x labels worked on at once
+_PRIOR = 5.0  # as many imagined features without a pattern, for each label
+_PRIOR_OWN = 0.1
+_LEAST = 1e-4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Features by labels. A pair that was not released has no precision: its variance is infinite, its lift 0."""
+
+    lift: Floats
+    """Lift less one."""
+    variance: Floats
+    """Variance of its noise."""
+
+    def less(self, offsets: Floats) -> _Rows:
+        """Take offsets of labels out."""
+        return _Rows(lift=np.where(np.isfinite(self.variance), self.lift - offsets, 0.0), variance=self.variance)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Model:
+    """How the lifts of a feature go together."""
+
+    loadings: Floats
+    """Labels by patterns."""
+    own: Floats
+    """Variance that each label has beside the patterns."""
+    weights: Floats
+    """How many features have each scale, as parts of one."""
+    offsets: Floats
+    """What is wrong with each label's total, relative to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """What the rows say, if their scale is a certain one."""
+
+    scale: float
+    precision: Floats
+    """Of each lift around its pattern."""
+    spread: Floats
+    """Covariance of u, feature by feature, as rows of numbers."""
+    mean: Floats
+    """Mean of u."""
+
+
+def pooled(sums: tuple[Integers, Integers, Integers, int], codes: tuple[Integers, Integers], noise: Noise) -> Floats:
+    """Compute mutual information after reading each pair together with the other labels of its feature, in nats.
+
+    Args:
+        sums: Released sums of pair, feature and label, and the total.
+        codes: Places of each pair's feature and label in lists of names; pairs of one feature stand side by side.
+        noise: The release's noise.
+
+    Returns:
+        One value for each pair.
+
+    >>> from ddpmi.uncertainty import Noise
+    >>> joint = np.array([30, 10, 10, 40])
+    >>> pairs = (joint, np.array([40, 40, 50, 50]), np.array([40, 50, 40, 50]), 90)
+    >>> codes = (np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    >>> noise = Noise(joint=0.05, feature=0.0, label=0.0, total=0.0)
+    >>> bool(np.all(pooled(pairs, codes, noise) < pooled(pairs, codes, Noise(joint=0, feature=0, label=0, total=0))))
+    True
+    """
+    if len(sums[0]) == 0:
+        return np.empty(0)
+    pairs = _Pairs.of(sums, codes, noise)
+    features, labels = pairs.shape
+    model = _fitted(pairs.rows(_sample(pairs.feature_totals, labels))[0], pairs.doubts**2)
+    right = np.maximum(1 + model.offsets, _LEAST)
+    values = np.zeros(len(pairs.lift))
+    step = max(_CELLS // labels, 1)
+    for start in range(0, features, step):
+        rows, at, cells = pairs.rows(np.arange(start, min(start + step, features)))
+        # Relative to the label's total as it should be.
+        rows = _Rows(lift=(1 + rows.lift) / right - 1, variance=rows.variance / right**2).less(np.zeros(labels))
+        better = _expected_lifts(rows, model)[cells]
+        px, py = pairs.px[at], np.minimum(pairs.py[at] * right[cells[1]], 1.0)
+        joint = np.clip(px * py * (1 + better), np.maximum(0.0, px - (1 - py)), np.minimum(px, py))
+        values[at] = information.mutual_information(joint, px, py)
+    return np.where(np.isfinite(pairs.variance), values, 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pairs:
+    """The released pairs, side by side."""
+
+    px: Floats
+    """Part of the total that each pair's feature has."""
+    py: Floats
+    """Part of the total that its label has."""
+    lift: Floats
+    """Lift less one; 0 where nothing is expected."""
+    variance: Floats
+    """Variance of its noise, but for that of the label's total; infinite where nothing is expected."""
+    row: Integers
+    """Place of its feature among those that occur."""
+    label: Integers
+    """Place of its label."""
+    feature_totals: Integers
+    """Total of each feature that occurs."""
+    doubts: Floats
+    """Deviation of each label's total, relative to it; 0 where it is empty, and so are its pairs."""
+
+    @classmethod
+    def of(
+        cls, sums: tuple[Integers, Integers, Integers, int], codes: tuple[Integers, Integers], noise: Noise
+    ) -> _Pairs:
+        """Read released sums."""
+        whole = float(max(sums[3], 1))
+        _, feature, label, _ = information.clip_sums(*sums[:3], np.int64(sums[3]))
+        pxy, px, py = sums[0] / whole, feature / whole, label / whole
+        expected = px * py
+        there = expected > 0
+        variance = noise.joint**2 + (py * noise.feature) ** 2 + ((2 * expected - pxy) * noise.total) ** 2
+        _, first, row = np.unique(codes[0], return_index=True, return_inverse=True)
+        totals = np.zeros(int(codes[1].max()) + 1)
+        totals[codes[1]] = py
+        return cls(
+            px=px,
+            py=py,
+            lift=np.divide(pxy - expected, expected, out=np.zeros(len(pxy)), where=there),
+            variance=np.divide(variance, expected**2, out=np.full(len(pxy), np.inf), where=there),
+            row=row,
+            label=codes[1],
+            feature_totals=feature[first],
+            doubts=np.divide(noise.label, totals, out=np.zeros(len(totals)), where=totals > 0),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Features and labels."""
+        return len(self.feature_totals), len(self.doubts)
+
+    def rows(self, chosen: Integers) -> tuple[_Rows, Integers, tuple[Integers, Integers]]:
+        """Arrange some features, ascending: their rows, which pairs these hold, and in which cells."""
+        shape = len(chosen), self.shape[1]
+        place = np.full(self.shape[0], -1)
+        place[chosen] = np.arange(len(chosen))
+        at = np.flatnonzero(place[self.row] >= 0)
+        cells = place[self.row[at]], self.label[at]
+        rows = _Rows(lift=np.zeros(shape), variance=np.full(shape, np.inf))
+        rows.lift[cells], rows.variance[cells] = self.lift[at], self.variance[at]
+        return rows, at, cells
+
+
+def _sample(totals: Integers, labels: int) -> Integers:
+    """Choose features for the fit, from the most common to the rarest."""
+    most = max(min(_FEATURES, _CELLS // labels), 1)
+    by_size = np.argsort(-totals, kind="stable")
+    return np.sort(by_size[:: -(-len(by_size) // most)])
+
+
+def _fitted(rows: _Rows, doubts: Floats) -> _Model:
+    """Fit by expectation and maximisation; ``doubts`` are the relative variances of the labels' totals."""
+    features, labels = rows.lift.shape
+    seen = np.isfinite(rows.variance)
+    counts = seen.sum(axis=0)
+    model = _Model(
+        loadings=_first_loadings(rows, min(_PATTERNS, labels - 1, features - 1)),
+        own=np.full(labels, 0.5),
+        weights=np.full(len(_SCALES), 1 / len(_SCALES)),
+        offsets=np.zeros(labels),
+    )
+    for _ in range(_ROUNDS):
+        model = _improved(rows, model, doubts, seen)
+        # Scales and loadings could grow and shrink against each other.
+        size = max(float(counts @ (model.own + np.sum(model.loadings**2, axis=1)) / max(counts.sum(), 1)), _LEAST)
+        model = _Model(
+            loadings=model.loadings / np.sqrt(size),
+            own=model.own / size,
+            weights=model.weights,
+            offsets=model.offsets,
+        )
+    return model
+
+
+def _first_loadings(rows: _Rows, patterns: int) -> Floats:
+    """Begin with the main directions of lifts that are clear of noise, each feature counting alike."""
+    square = rows.lift**2
+    clear = np.where(square > 4 * rows.variance, rows.lift, 0.0)
+    size = np.sqrt(np.mean(clear**2, axis=1, keepdims=True))
+    _, values, directions = np.linalg.svd(
+        np.divide(clear, size, out=np.zeros(clear.shape), where=size > 0), full_matrices=False
+    )
+    loadings: Floats = (directions[:patterns] * values[:patterns, None]).T
+    largest = np.sqrt(np.mean(np.sum(loadings**2, axis=1)))
+    loadings *= np.sqrt(0.5) / max(float(largest), _LEAST)
+    return loadings
+
+
+def _read(rows: _Rows, model: _Model) -> tuple[Floats, list[_Reading]]:
+    """Find how likely each scale is for each feature, and what the rows say if it has it."""
+    features = len(rows.lift)
+    patterns = model.loadings.shape[1]
+    seen = np.isfinite(rows.variance)
+    products = _products(model.loadings)
+    found, chances = [], np.empty((len(_SCALES), features))
+    for at, scale in enumerate(_SCALES.tolist()):
+        spread = scale * model.own + rows.variance
+        precision = 1 / spread
+        inner = np.eye(patterns) + (scale * precision @ products).reshape(features, patterns, patterns)
+        pull = np.sqrt(scale) * (precision * rows.lift) @ model.loadings
+        covariance = np.linalg.inv(inner)
+        mean = np.einsum("fij,fj->fi", covariance, pull)
+        misfit = np.sum(np.log(spread, out=np.zeros(spread.shape), where=seen) + precision * rows.lift**2, axis=1)
+        misfit += np.linalg.slogdet(inner)[1] - np.sum(pull * mean, axis=1)
+        chances[at] = np.log(model.weights[at]) - misfit / 2
+        flat = covariance.reshape(features, patterns * patterns)
+        found.append(_Reading(scale=scale, precision=precision, spread=flat, mean=mean))
+    chances = np.exp(chances - chances.max(axis=0))
+    return chances / chances.sum(axis=0), found
+
+
+def _improved(rows: _Rows, model: _Model, doubts: Floats, seen: NDArray[np.bool_]) -> _Model:
+    """Do one round: read all features with the model, then choose the model that fits what was read best."""
+    labels, patterns = model.loadings.shape
+    plain = rows.less(model.offsets)
+    chances, readings = _read(plain, model)
+    products = _products(model.loadings)
+    second = np.zeros((labels, patterns * patterns))
+    first = np.zeros((labels, patterns))
+    own, shift, weight = np.zeros(labels), np.zeros(labels), np.zeros(labels)
+    for chance, reading in zip(chances, readings, strict=True):
+        counted = chance[:, None] * seen
+        pattern = reading.mean @ model.loadings.T
+        kept = reading.scale * model.own * reading.precision
+        rest = plain.lift / np.sqrt(reading.scale) - pattern
+        moments = reading.spread + _products(reading.mean)
+        second += counted.T @ moments
+        first += (counted * kept * (rest + pattern)).T @ reading.mean
+        held = ((counted * (1 - kept)).T @ moments).reshape(labels, patterns, patterns)
+        first += np.einsum("lij,lj->li", held, model.loadings)
+        own += np.sum(counted * (kept**2 * (rest**2 + reading.spread @ products.T) + (1 - kept) * model.own), axis=0)
+        shift += np.sum(counted * reading.precision * (rows.lift - np.sqrt(reading.scale) * pattern), axis=0)
+        weight += np.sum(counted * reading.precision, axis=0)
+    second = second.reshape(labels, patterns, patterns) + _PRIOR * np.eye(patterns)
+    return _Model(
+        loadings=np.linalg.solve(second, first[..., None])[..., 0],
+        own=np.maximum((own + _PRIOR * _PRIOR_OWN) / (seen.sum(axis=0) + _PRIOR), _LEAST),
+        weights=(chances.sum(axis=1) + 0.1) / (chances.shape[1] + 0.1 * len(_SCALES)),
+        offsets=doubts * shift / (doubts * weight + 1),
+    )
+
+
+def _expected_lifts(rows: _Rows, model: _Model) -> Floats:
+    """Return what each lift is expected to be, given its whole row."""
+    chances, readings = _read(rows, model)
+    found = np.zeros(rows.lift.shape)
+    for chance, reading in zip(chances, readings, strict=True):
+        pattern = np.sqrt(reading.scale) * reading.mean @ model.loadings.T
+        kept = reading.scale * model.own * reading.precision
+        found += chance[:, None] * (pattern + kept * (rows.lift - pattern))
+    return found
+
+
+def _products(vectors: Floats) -> Floats:
+    """Return all products of two numbers of each row."""
+    return (vectors[:, :, None] * vectors[:, None, :]).reshape(len(vectors), -1)

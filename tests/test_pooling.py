@@ -1,0 +1,141 @@
+"""The pooled order: rows of features with common patterns, read through noise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ddpmi import pooling
+from ddpmi.mi import feasible, mutual_information
+from ddpmi.orders import shrunk
+from ddpmi.pooling import pooled
+from ddpmi.uncertainty import Noise
+
+SILENT = Noise(joint=0.0, feature=0.0, label=0.0, total=0.0)
+FEATURES, LABELS = 200, 12
+
+
+def grown(seed: int) -> np.ndarray:
+    """Sums of features by labels, where features rise and fall along the labels in two ways."""
+    draw = np.random.default_rng(seed)
+    times = np.linspace(-1, 1, LABELS)
+    trends = draw.normal(0, 0.4, (FEATURES, 1)) * times + draw.normal(0, 0.3, (FEATURES, 1)) * (times**2 - 0.4)
+    sizes = 400_000 / np.arange(1, FEATURES + 1)
+    return np.rint(sizes[:, None] * np.exp(trends) / LABELS).astype(np.int64)
+
+
+def pairs_of(sums: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]:
+    """All pairs with their margins, and their codes."""
+    feature, label = (codes.ravel() for codes in np.indices(sums.shape))
+    return (sums.ravel(), sums.sum(1)[feature], sums.sum(0)[label], int(sums.sum())), (feature, label)
+
+
+def noisy(sums: np.ndarray, sd: float, seed: int) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray, int], Noise]:
+    """The same pairs with noise on each joint sum."""
+    (joint, feature, label, total), _ = pairs_of(sums)
+    more = np.rint(np.random.default_rng(seed).normal(0, sd, len(joint))).astype(np.int64)
+    return (joint + more, feature, label, total), Noise(joint=sd / total, feature=0.0, label=0.0, total=0.0)
+
+
+def overlap_of_labels(true: np.ndarray, found: np.ndarray) -> float:
+    """The mean overlap of the best 20 features of each label."""
+    best = [np.argsort(-values.reshape(FEATURES, LABELS), axis=0)[:20].T for values in (true, found)]
+    return float(np.mean([len(set(a) & set(b)) / 20 for a, b in zip(*best, strict=True)]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_tells_about_each_of_its_pairs(seed: int) -> None:
+    """Where features have common patterns, both the values and the best of each label come nearer to the truth."""
+    sums = grown(seed)
+    exact, codes = pairs_of(sums)
+    true = mutual_information(*feasible(*exact))
+    seen, noise = noisy(sums, 300.0, seed + 100)
+    together, alone = pooled(seen, codes, noise), shrunk(seen, noise)
+    assert overlap_of_labels(true, together) > overlap_of_labels(true, alone) + 0.1
+    assert np.sum((together - true) ** 2) < 0.7 * np.sum((alone - true) ** 2)
+
+
+def test_pairs_behind_a_threshold_are_read_too() -> None:
+    """Rows may have gaps; those that were not released say nothing."""
+    sums = grown(1)
+    exact, codes = pairs_of(sums)
+    seen, noise = noisy(sums, 100.0, 7)
+    kept = seen[0] > 530
+    some = (*(part[kept] for part in seen[:3]), seen[3])
+    true = mutual_information(*feasible(*exact))[kept]
+    found = pooled(some, (codes[0][kept], codes[1][kept]), noise)
+    assert 500 < kept.sum() < 1000
+    assert np.sum((found - true) ** 2) < 0.7 * np.sum((mutual_information(*feasible(*some)) - true) ** 2)
+
+
+def test_without_noise_nothing_moves() -> None:
+    """Exact sums give the estimate itself."""
+    exact, codes = pairs_of(grown(2))
+    np.testing.assert_allclose(pooled(exact, codes, SILENT), mutual_information(*feasible(*exact)), rtol=1e-6)
+
+
+def test_a_wrong_total_of_a_label_is_no_information() -> None:
+    """Noise on the total of a small label moves all its pairs alike: none of them may lead."""
+    draw = np.random.default_rng(5)
+    sums = grown(3)
+    sums[:, 0] = sums[:, 0] // 100
+    (joint, feature, label, total), codes = pairs_of(sums)
+    truth = mutual_information(*feasible(joint, feature, label, total))
+    small = codes[1] == 0
+    # Four deviations too large.
+    wrong = np.where(small, label + 20_000, label)
+    noise = Noise(joint=100 / total, feature=0.0, label=5_000 / total, total=0.0)
+    joint = joint + np.rint(draw.normal(0, 100, len(joint))).astype(np.int64)
+    found = pooled((joint, feature, wrong, total), codes, noise)
+    first = np.argsort(-found)[:50]
+    assert np.sum(small[np.argsort(-mutual_information(*feasible(joint, feature, wrong, total)))[:50]]) > 5
+    assert not np.any(small[first])
+    assert len(set(first) & set(np.argsort(-truth)[:50])) > 40
+
+
+def test_blocks_and_order_of_labels_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features are read a few at a time, and labels have no order."""
+    sums = grown(4)
+    codes = pairs_of(sums)[1]
+    seen, noise = noisy(sums, 100.0, 9)
+    whole = pooled(seen, codes, noise)
+    other = np.random.default_rng(1).permutation(LABELS)
+    by_label = np.lexsort((other[codes[1]], codes[0]))
+    moved = pooled((*(part[by_label] for part in seen[:3]), seen[3]), (codes[0], other[codes[1]][by_label]), noise)
+    np.testing.assert_allclose(moved, whole[by_label], rtol=1e-6)
+    sample = pooling._sample  # a smaller block would also mean a smaller sample
+    monkeypatch.setattr(pooling, "_sample", lambda totals, labels: np.arange(len(totals)))
+    everything = pooled(seen, codes, noise)
+    monkeypatch.setattr(pooling, "_CELLS", 7 * LABELS)
+    np.testing.assert_allclose(pooled(seen, codes, noise), everything, rtol=1e-9)
+    assert len(sample(seen[1][::LABELS], LABELS)) == 7
+
+
+def test_the_fit_takes_common_and_rare_features() -> None:
+    """At most a thousand of them, spread over all sizes, in the order of the rows."""
+    totals = np.arange(10_000)[::-1]
+    chosen = pooling._sample(totals, 30)
+    assert chosen.tolist() == list(range(0, 10_000, 10))
+    assert len(pooling._sample(totals, 10**7)) == 1
+
+
+hostile = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), *(st.integers(-(10**12), 10**12) for _ in range(3))),
+    unique_by=lambda row: row[:2],
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(hostile, st.integers(-5, 10**12), st.sampled_from([0.0, 1e-9, 1e-3, 10.0]))
+def test_any_released_numbers_have_a_value(rows: list[tuple[int, ...]], total: int, sd: float) -> None:
+    """Sums that noise made negative, larger than the total or empty: no warning, nothing below zero, nothing undefined."""
+    rows = sorted(rows)
+    columns = [np.array([row[at] for row in rows], np.int64) for at in range(5)]
+    noise = Noise(joint=sd, feature=sd, label=sd, total=sd)
+    found = pooled((*columns[2:], total), (columns[0], columns[1]), noise)
+    assert found.shape == (len(rows),)
+    assert np.all(np.isfinite(found))
+    assert np.all(found >= 0)
