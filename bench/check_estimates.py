@@ -94,9 +94,9 @@ def merged(strength: float) -> Callable[[Sums, Ranking], np.ndarray]:
     return values
 
 
-def by_pooling(sums: Sums, ranking: Ranking) -> np.ndarray:
-    """Read each pair together with the other labels of its feature: the product's own."""
-    return pooling.pooled(parts(sums), (sums.feature, sums.label), noise_of(ranking))
+def by_pooling(strength: float) -> Callable[[Sums, Ranking], np.ndarray]:
+    """Read each pair together with the other labels of its feature: the product's own, with any strength."""
+    return lambda sums, ranking: pooling.pooled(parts(sums), (sums.feature, sums.label), noise_of(ranking), strength)
 
 
 def parts(sums: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -115,7 +115,7 @@ ESTIMATES: dict[str, Callable[[Sums, Ranking], np.ndarray] | None] = {
     **{f"{c} deviations less": by_cutting(c, soft=True) for c in (1, 2, 3)},
     "0 below 3 deviations": by_cutting(3, soft=False),
     "debiased at the threshold": without_selection_bias,
-    "pooled": by_pooling,
+    **{f"pooled, strength {k}": by_pooling(k) for k in (8, 12, 16, math.inf)},
     "rows merged": merged(0),
     "rows merged, shrunk, strength 8": merged(8),
 }

@@ -7,7 +7,8 @@ its row (an empirical Bayes factor analysis). Only released numbers and the rece
 The model. z is a pair's lift less one, as released; its noise has the known variance v.
     z = offset[label] + sqrt(scale) (loadings[label] . u + e) + noise,    u ~ N(0, 1),    e ~ N(0, own[label])
 Each feature has its own u and its own scale, one of ``_SCALES``. The offset is what noise in a label's total does to all
-of its pairs alike; it is no information and is taken out.
+of its pairs alike; it is no information and is taken out. What a pair has beside the patterns is moved towards 0 as the
+model says, or as James and Stein would if that is less: a burst in one year is no pattern, and no noise either.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _FEATURES = 1000  # that the model is fitted to, at most: it has few numbers, an
 _CELLS = 1 << 19  # features x labels worked on at once
 _PRIOR = 5.0  # as many imagined features without a pattern, for each label
 _PRIOR_OWN = 0.1
+STRENGTH = 12.0
+"""How far a pair must be from its pattern, in squared deviations, to be believed against it: chosen by measurement."""
 _LEAST = 1e-4
 
 
@@ -78,13 +81,19 @@ class _Reading:
     """Mean of u."""
 
 
-def pooled(sums: tuple[Integers, Integers, Integers, int], codes: tuple[Integers, Integers], noise: Noise) -> Floats:
+def pooled(
+    sums: tuple[Integers, Integers, Integers, int],
+    codes: tuple[Integers, Integers],
+    noise: Noise,
+    strength: float = STRENGTH,
+) -> Floats:
     """Compute mutual information after reading each pair together with the other labels of its feature, in nats.
 
     Args:
         sums: Released sums of pair, feature and label, and the total.
         codes: Places of each pair's feature and label in lists of names; pairs of one feature stand side by side.
         noise: The release's noise.
+        strength: How far a pair must be from its pattern to be believed against it.
 
     Returns:
         One value for each pair.
@@ -109,7 +118,7 @@ def pooled(sums: tuple[Integers, Integers, Integers, int], codes: tuple[Integers
         rows, at, cells = pairs.rows(np.arange(start, min(start + step, features)))
         # Relative to the label's total as it should be.
         rows = _Rows(lift=(1 + rows.lift) / right - 1, variance=rows.variance / right**2).less(np.zeros(labels))
-        better = _expected_lifts(rows, model)[cells]
+        better = _expected_lifts(rows, model, strength)[cells]
         px, py = pairs.px[at], np.minimum(pairs.py[at] * right[cells[1]], 1.0)
         joint = np.clip(px * py * (1 + better), np.maximum(0.0, px - (1 - py)), np.minimum(px, py))
         values[at] = information.mutual_information(joint, px, py)
@@ -269,23 +278,29 @@ def _improved(rows: _Rows, model: _Model, doubts: Floats, seen: NDArray[np.bool_
         own += np.sum(counted * (kept**2 * (rest**2 + reading.spread @ products.T) + (1 - kept) * model.own), axis=0)
         shift += np.sum(counted * reading.precision * (rows.lift - np.sqrt(reading.scale) * pattern), axis=0)
         weight += np.sum(counted * reading.precision, axis=0)
-    second = second.reshape(labels, patterns, patterns) + _PRIOR * np.eye(patterns)
+    square = second.reshape(labels, patterns, patterns)
+    # The second part only keeps a label with one huge lift from making the matrix singular.
+    imagined = _PRIOR + 1e-9 * np.trace(square, axis1=1, axis2=2)
+    square += imagined[:, None, None] * np.eye(patterns)
     return _Model(
-        loadings=np.linalg.solve(second, first[..., None])[..., 0],
+        loadings=np.linalg.solve(square, first[..., None])[..., 0].astype(np.float64),
         own=np.maximum((own + _PRIOR * _PRIOR_OWN) / (seen.sum(axis=0) + _PRIOR), _LEAST),
         weights=(chances.sum(axis=1) + 0.1) / (chances.shape[1] + 0.1 * len(_SCALES)),
         offsets=doubts * shift / (doubts * weight + 1),
     )
 
 
-def _expected_lifts(rows: _Rows, model: _Model) -> Floats:
+def _expected_lifts(rows: _Rows, model: _Model, strength: float) -> Floats:
     """Return what each lift is expected to be, given its whole row."""
     chances, readings = _read(rows, model)
     found = np.zeros(rows.lift.shape)
     for chance, reading in zip(chances, readings, strict=True):
         pattern = np.sqrt(reading.scale) * reading.mean @ model.loadings.T
-        kept = reading.scale * model.own * reading.precision
-        found += chance[:, None] * (pattern + kept * (rows.lift - pattern))
+        beside = rows.lift - pattern
+        square, doubt = beside**2, strength * rows.variance
+        clear = np.divide(square - doubt, square, out=np.zeros(square.shape), where=square > doubt)
+        kept = np.maximum(reading.scale * model.own * reading.precision, clear)
+        found += chance[:, None] * (pattern + kept * beside)
     return found
 
 
