@@ -99,13 +99,12 @@ def ways(case: Case, labels: list[str]) -> dict[str, Any]:
         "ours": (lambda e: Plan(budget=budget(e), bounds=bounds, distinct=case.distinct), "stable", False),
         "ceiling": (lambda e: Plan(budget=budget(e), bounds=bounds, distinct=case.distinct), "stable", True),
     }
-    if not case.units:
-        found["ours, pooled"] = (found["ours"][0], "pooled", False)
     if case.public:
 
         def grid(e: float) -> Plan:
             return Plan(budget=budget(e), bounds=bounds, distinct=case.distinct, public_labels=tuple(labels), grid=True)
 
+        found["ours, pooled"] = (found["ours"][0], "pooled", False)
         found |= {"ours, public labels": (grid, "stable", False), "ceiling, public labels": (grid, "stable", True)}
     return found
 

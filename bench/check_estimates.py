@@ -94,9 +94,17 @@ def merged(strength: float) -> Callable[[Sums, Ranking], np.ndarray]:
     return values
 
 
-def by_pooling(strength: float) -> Callable[[Sums, Ranking], np.ndarray]:
-    """Read each pair together with the other labels of its feature: the product's own, with any strength."""
-    return lambda sums, ranking: pooling.pooled(parts(sums), (sums.feature, sums.label), noise_of(ranking), strength)
+def by_pooling(strength: float, *, offsets: bool = True) -> Callable[[Sums, Ranking], np.ndarray]:
+    """Read each pair together with the other labels of its feature: the product's own, with any strength.
+
+    Without offsets the totals of labels are taken as exact.
+    """
+
+    def values(sums: Sums, ranking: Ranking) -> np.ndarray:
+        noise = noise_of(ranking) if offsets else replace(noise_of(ranking), label=0.0)
+        return pooling.pooled(parts(sums), (sums.feature, sums.label), noise, strength)
+
+    return values
 
 
 def parts(sums: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -115,7 +123,8 @@ ESTIMATES: dict[str, Callable[[Sums, Ranking], np.ndarray] | None] = {
     **{f"{c} deviations less": by_cutting(c, soft=True) for c in (1, 2, 3)},
     "0 below 3 deviations": by_cutting(3, soft=False),
     "debiased at the threshold": without_selection_bias,
-    **{f"pooled, strength {k}": by_pooling(k) for k in (8, 12, 16, math.inf)},
+    **{f"pooled, strength {k}": by_pooling(k) for k in (8, 12, math.inf)},
+    "pooled, strength 12, no offsets": by_pooling(12, offsets=False),
     "rows merged": merged(0),
     "rows merged, shrunk, strength 8": merged(8),
 }

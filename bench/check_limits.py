@@ -14,24 +14,32 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from accuracy_sums import Sums, bounded, drawn, exact, ranked
 from bench_accuracy import CASES, observed, sets_of
 from check_estimates import estimates, plan_of, score
+from ddpmi.comparisons import compare
+
+if TYPE_CHECKING:
+    from ddpmi.rankings import Ranking
 
 OUT = Path(__file__).parent / "results" / "limits.json"
 EPSILONS = (1, 4)
 FIGURES = ("top 100", "top 1,000", "label top 20", "presence only")
 
 
-def mixed(noisy: Sums, free: Sums, *, pairs_noisy: bool) -> Sums:
-    """Take the noise off the margins, or off the pairs."""
-    if not pairs_noisy:
-        return replace(noisy, joint=free.joint)
-    return replace(noisy, feature_sums=free.feature_sums, label_sums=free.label_sums, total=free.total)
+def halved(noisy: Sums, free: Sums) -> Sums:
+    """Take half the noise off the pairs, and all of it off the margins."""
+    return replace(free, joint=(noisy.joint + free.joint) // 2)
+
+
+def in_sight(truth: Ranking, ceiling: Ranking) -> list[int]:
+    """Count the labels that show any of their top 20, or any of those that stand out by presence, if nothing is noisy."""
+    labels = compare(truth, ceiling).labels
+    return [sum(label[name] > 0 for label in labels) for name in ("overlap_20", "presence_overlap_20")]
 
 
 def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
@@ -55,19 +63,31 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
                 kinds = {
                     "as released": (noisy, "estimate" if way == "threshold" else "shrunk"),
                     "as released, pooled": (noisy, "pooled"),
-                    "pairs alone are noisy, pooled": (mixed(noisy, free, pairs_noisy=True), "pooled"),
-                    "pairs are exact": (mixed(noisy, free, pairs_noisy=False), "estimate"),
+                    "pairs alone are noisy, pooled": (replace(free, joint=noisy.joint), "pooled"),
+                    "half the noise, on pairs alone": (halved(noisy, free), None if way == "threshold" else "shrunk"),
+                    "pairs are exact": (replace(noisy, joint=free.joint), "estimate"),
                     "nothing is noisy": (free, "estimate"),
                 }
                 for kind, (sums, order) in kinds.items():
                     found.setdefault(kind, []).append(score(truth, ranked(sums, plan, order=order)))
+                found.setdefault("labels in sight", []).append(in_sight(truth, ranked(free, plan, order="estimate")))
                 tried = estimates(truth, passes[plan.mechanism], plan, seed)
                 found.setdefault("as released, best order", []).append(list(tried.values()))
+            sights = np.mean(found.pop("labels in sight"), axis=0).tolist()
+            about = {"set": name, "way": way, "epsilon": epsilon}
+            rows.append(
+                about
+                | {
+                    "kind": "labels that show any of their top 20",
+                    "label top 20": sights[0],
+                    "presence only": sights[1],
+                }
+            )
             for kind, scores in found.items():
                 mean = np.mean(scores, axis=0)
                 best = mean.max(axis=0) if mean.ndim > 1 else mean
                 figures = dict(zip(FIGURES, best.round(4).tolist(), strict=True))
-                rows.append({"set": name, "way": way, "epsilon": epsilon, "kind": kind, **figures})
+                rows.append(about | {"kind": kind, **figures})
                 print(name, way, epsilon, kind, figures, flush=True)
     return rows
 

@@ -32,6 +32,7 @@ _SCALES = 4.0 ** np.arange(-6, 3)
 _PATTERNS = 4  # more gain nothing on the sets of docs/decisions/accuracy.md
 _ROUNDS = 30
 _FEATURES = 1000  # that the model is fitted to, at most: it has few numbers, and all of them are read with it
+_FITTED = 1 << 17  # features x labels that it is fitted to, at most
 _CELLS = 1 << 19  # features x labels worked on at once
 _PRIOR = 5.0  # as many imagined features without a pattern, for each label
 _PRIOR_OWN = 0.1
@@ -190,7 +191,7 @@ class _Pairs:
 
 def _sample(totals: Integers, labels: int) -> Integers:
     """Choose features for the fit, from the most common to the rarest."""
-    most = max(min(_FEATURES, _CELLS // labels), 1)
+    most = max(min(_FEATURES, _FITTED // labels), 1)
     by_size = np.argsort(-totals, kind="stable")
     return np.sort(by_size[:: -(-len(by_size) // most)])
 
