@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import ddpmi
 from ddpmi import Bounds, Budget, InputError, Plan
+from ddpmi.cli_show import ranking_table
 from ddpmi.mi import feasible, mutual_information
 from ddpmi.orders import check_order, default_order, shrunk
 from ddpmi.rankings import rank
@@ -96,6 +99,18 @@ def test_an_order_changes_ranks_alone(order: str) -> None:
     if leading:
         values = [row[leading] for row in found]
         assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("order", ["estimate", "lower", "shrunk", "pooled"])
+def test_readers_are_told_when_rows_do_not_follow_mi(order: str, tmp_path: Path) -> None:
+    """The table of the command line and the page say it; nothing is said of the plain order, of scores, or of exact sums."""
+    ranking = rank(released(grid=True, public_labels=("a", "b", "c")), order=order)
+    page = ddpmi.report(ranking, tmp_path / "page.html").read_text(encoding="utf-8")
+    for text in (ranking_table(ranking, ranking.top(2)), page):
+        assert ("Ordered by" in text) == (order != "estimate")
+    assert rank(released(), order=order, score="lift").order_in_words == ""
+    exact = ddpmi.exact(ddpmi.observe(table(groups())))
+    assert rank(exact, order=order).order_in_words == ""
 
 
 def test_another_score_takes_precedence() -> None:

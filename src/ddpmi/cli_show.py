@@ -166,8 +166,8 @@ def ranking_table(ranking: Ranking, shown: Ranking) -> str:
     heads = [f"mi ({ranking.unit_of_mi})" if name == "mi" else name.replace("_", " ") for name in columns]
     rows = ([row[name] for name in columns] for row in cells)
     table = rich_table(heads, rows, names=("label", "feature")) if cells else ""
-    stable = f"{ranking.stability}\n" if ranking.stability else ""
-    return f"{ranking.promise}\n{table}{len(shown)} of {len(ranking)} pairs\n{stable}"
+    told = "".join(f"{line}\n" for line in (ranking.order_in_words, ranking.stability) if line)
+    return f"{ranking.promise}\n{table}{len(shown)} of {len(ranking)} pairs\n{told}"
 
 
 def write_ranking(ranking: Ranking, format_: str, output: Path | None) -> None:

@@ -31,6 +31,15 @@ BEHIND_THRESHOLD = 2.0
 EVERY_PAIR = 8.0
 
 
+IN_WORDS: dict[Order, str] = {
+    "estimate": "",
+    "lower": "Ordered by the low end of the interval of mutual information.",
+    "shrunk": "Ordered by mutual information less what noise alone may have made.",
+    "pooled": "Ordered by mutual information as the whole row of a feature makes it likely, not by mi alone.",
+}
+"""What a reader must know who expects rows in the order of mi."""
+
+
 def check_order(order: str | None) -> None:
     """Refuse an order that does not exist.
 

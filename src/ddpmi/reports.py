@@ -195,7 +195,7 @@ divided by its share overall.</li>
 
 def _order_of_rows(ranking: Ranking) -> str:
     if ranking.scored_by is None:
-        return ""
+        return f"<li>{ranking.order_in_words}</li>\n" if ranking.order_in_words else ""
     name = _SCORE_NAMES.get(ranking.scored_by, ranking.scored_by)
     return f"<li>Rows are ordered by {show.escape_html(name)}: a score, not a test; it carries no p-value.</li>\n"
 
