@@ -150,28 +150,44 @@ def estimates(truth: Ranking, sums: Sums, plan: Plan, seed: str) -> dict[str, li
     return found
 
 
+class Subject:
+    """A set, its exact ranking, and its bounded sums, which are read once for each mechanism."""
+
+    def __init__(self, name: str, data: Path) -> None:
+        self.case = CASES[name]
+        self.obs = observed(self.case, data, Path())
+        self.names = exact(self.obs)
+        self.truth = ranked(self.names, None)
+        self.passes: dict[str, Sums] = {}
+        #: The ways to release it, with the options of their plans.
+        self.ways: dict[str, dict[str, Any]] = {"threshold": {}}
+        if self.case.public:
+            self.ways["every pair"] = {"public_labels": tuple(self.names.labels.to_pylist()), "grid": True}
+
+    def sums(self, plan: ddpmi.Plan) -> Sums:
+        """The sums that a plan's noise is added to."""
+        if plan.mechanism not in self.passes:
+            plain = plan_of(self.case, float(plan.budget.epsilon), None, {}, plan.mechanism)
+            self.passes[plan.mechanism] = bounded(self.obs, plain, self.names)
+        return self.passes[plan.mechanism]
+
+
 def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
     """Everything on one set."""
-    case = CASES[name]
-    obs = observed(case, data, Path())
-    names = exact(obs)
-    truth = ranked(names, None)
-    passes: dict[str, Sums] = {}
-    found = []
+    subject, found = Subject(name, data), []
+    truth = subject.truth
     for epsilon in EPSILONS:
-        for way in ("threshold", "every pair") if case.public else ("threshold",):
-            more = {"public_labels": tuple(names.labels.to_pylist()), "grid": True} if way == "every pair" else {}
+        for way, more in subject.ways.items():
             for shares in (None, *SHARES):
-                plan = plan_of(case, epsilon, shares, more)
-                if plan.mechanism not in passes:
-                    passes[plan.mechanism] = bounded(obs, plan_of(case, epsilon, shares, {}, plan.mechanism), names)
+                plan = plan_of(subject.case, epsilon, shares, more)
+                sums = subject.sums(plan)
                 for draw in range(draws):
                     seed, about = f"{name} {epsilon} {way} {draw}", {"set": name, "epsilon": epsilon, "way": way}
                     if shares is None:
-                        tried = estimates(truth, passes[plan.mechanism], plan, seed)
+                        tried = estimates(truth, sums, plan, seed)
                         found += [about | {"estimate": key, "overlaps": value} for key, value in tried.items()]
                     else:
-                        value = score(truth, ranked(drawn(passes[plan.mechanism], plan, seed), plan))
+                        value = score(truth, ranked(drawn(sums, plan, seed), plan))
                         found.append(about | {"shares": shares, "mechanism": plan.mechanism, "overlaps": value})
         print(name, epsilon, flush=True)
     return found

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accuracy_sums import Sums, bounded, drawn, exact, ranked
-from bench_accuracy import CASES, observed, sets_of
-from check_estimates import estimates, plan_of, score
+from accuracy_sums import Sums, drawn, ranked
+from bench_accuracy import sets_of
+from check_estimates import Subject, estimates, plan_of, score
 from ddpmi.comparisons import compare
 
 if TYPE_CHECKING:
@@ -44,22 +44,16 @@ def in_sight(truth: Ranking, ceiling: Ranking) -> list[int]:
 
 def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
     """Everything on one set."""
-    case = CASES[name]
-    obs = observed(case, data, Path())
-    names = exact(obs)
-    truth = ranked(names, None)
-    passes: dict[str, Sums] = {}
-    rows = []
-    for way in ("threshold", "every pair") if case.public else ("threshold",):
-        more = {"public_labels": tuple(names.labels.to_pylist()), "grid": True} if way == "every pair" else {}
+    subject, rows = Subject(name, data), []
+    truth = subject.truth
+    for way, more in subject.ways.items():
         for epsilon in EPSILONS:
-            plan = plan_of(case, epsilon, None, more)
-            if plan.mechanism not in passes:
-                passes[plan.mechanism] = bounded(obs, plan_of(case, epsilon, None, {}, plan.mechanism), names)
+            plan = plan_of(subject.case, epsilon, None, more)
+            sums = subject.sums(plan)
             found: dict[str, list[Any]] = {}
             for draw in range(draws):
                 seed = f"{name} {way} {epsilon} {draw}"
-                noisy, free = (drawn(passes[plan.mechanism], plan, seed, noise_free=off) for off in (False, True))
+                noisy, free = (drawn(sums, plan, seed, noise_free=off) for off in (False, True))
                 kinds = {
                     "as released": (noisy, "estimate" if way == "threshold" else "shrunk"),
                     "as released, pooled": (noisy, "pooled"),
@@ -68,10 +62,10 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
                     "pairs are exact": (replace(noisy, joint=free.joint), "estimate"),
                     "nothing is noisy": (free, "estimate"),
                 }
-                for kind, (sums, order) in kinds.items():
-                    found.setdefault(kind, []).append(score(truth, ranked(sums, plan, order=order)))
+                for kind, (shown, order) in kinds.items():
+                    found.setdefault(kind, []).append(score(truth, ranked(shown, plan, order=order)))
                 found.setdefault("labels in sight", []).append(in_sight(truth, ranked(free, plan, order="estimate")))
-                tried = estimates(truth, passes[plan.mechanism], plan, seed)
+                tried = estimates(truth, sums, plan, seed)
                 found.setdefault("as released, best order", []).append(list(tried.values()))
             sights = np.mean(found.pop("labels in sight"), axis=0).tolist()
             about = {"set": name, "way": way, "epsilon": epsilon}
