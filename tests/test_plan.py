@@ -160,3 +160,19 @@ def test_relies_on_says_what_was_taken_on_trust() -> None:
 def test_explain_has_a_line_for_each_option(options: dict[str, object], line: str) -> None:
     """What a plan does differently is said in words."""
     assert line in Plan(budget=BUDGET, bounds=Bounds(pairs=5), **options).explain()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, False),
+        ({"public_labels": ["a", "b"]}, True),
+        ({"public_labels": ["a", "b"], "grid": True}, False),
+        ({"public_labels": ["a", "b"], "public_features": ["f"]}, False),
+    ],
+)
+def test_explain_recommends_the_grid_to_those_who_know_the_labels(options: dict[str, object], said: bool) -> None:
+    """And only to those."""
+    assert (
+        "With grid=True only features do" in Plan(budget=BUDGET, bounds=Bounds(pairs=5), **options).explain()
+    ) == said

@@ -20,6 +20,8 @@ _ADVICE = (
     "It names more features; on words by years it did not improve the top ranks, which pairs decide.",
     "With public labels, grid=True selects about as many features and needs no share of its own.",
 )
+#: Measured: docs/decisions/accuracy.md.
+_GRID_ADVICE = "Pairs still need a threshold. With grid=True only features do; on four public sets that ranked nearer to the truth."
 
 
 def explain(plan: Plan, dialect: Dialect) -> str:
@@ -114,6 +116,8 @@ def _options(plan: Plan) -> str:
         if keys is not None:
             what = name.removeprefix("public_")
             lines.append(f"{name}: {len(keys)} {what} are known beforehand; all appear, rows of others vanish.")
+    if plan.public_labels is not None and plan.public_features is None and not plan.grid and plan.selection is None:
+        lines.append(_GRID_ADVICE)
     if plan.labels_only is not None:
         lines.append(f"labels_only: {len(plan.labels_only)} labels are ranked, each against everybody else.")
     if plan.grid:
