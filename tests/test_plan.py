@@ -171,7 +171,7 @@ def test_explain_has_a_line_for_each_option(options: dict[str, object], line: st
         ({"public_labels": ["a", "b"], "public_features": ["f"]}, False),
     ],
 )
-def test_explain_recommends_the_grid_to_those_who_know_the_labels(options: dict[str, object], said: bool) -> None:
+def test_explain_recommends_the_grid_to_those_who_know_the_labels(options: dict[str, object], *, said: bool) -> None:
     """And only to those."""
     assert (
         "With grid=True only features do" in Plan(budget=BUDGET, bounds=Bounds(pairs=5), **options).explain()
