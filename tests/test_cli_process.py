@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,20 @@ def test_a_short_run_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     with cli_show.Progress() as progress:
         progress("sum pairs", 0.25)
     assert stream.getvalue() == ""
+
+
+def test_work_that_cannot_say_how_far_it_is_shows_that_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar without a percentage appears while the work goes on."""
+    stream, shown = io.StringIO(), threading.Event()
+    monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(cli_show, "_PATIENCE", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    bar = cli_show.Progress.__call__
+    monkeypatch.setattr(cli_show.Progress, "__call__", lambda self, *told: (bar(self, *told), shown.set()))
+    with cli_show.working("ranking"):
+        assert shown.wait(60)
+    assert "ranking" in stream.getvalue()
 
 
 def test_help_is_light() -> None:

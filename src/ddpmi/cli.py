@@ -217,10 +217,13 @@ def run(  # noqa: PLR0913
     page = to.output.with_name(f"{to.output.name}.html") if report is None else report
     steps.check_new_file(page)
     asked = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
-    ranking = rank_release(steps.make_release(data, to, asked, reading))
-    write_report(ranking, page, top=top)
+    released = steps.make_release(data, to, asked, reading)
+    with show.working("ranking"):
+        ranking = rank_release(released)
+        write_report(ranking, page, top=top)
+        text = show.ranking_table(ranking, ranking.top(top))
     show.say(f"Wrote the report {page}.")
-    show.put(show.ranking_table(ranking, ranking.top(top)))
+    show.put(text)
 
 
 @app.command(

@@ -84,24 +84,26 @@ def rank(
     if output is not None:
         steps.check_new_file(output)
     found = steps.load_release(folder)
-    ranking = rank_release(
-        found,
-        score=order.score,
-        method=order.method,
-        base=order.base,
-        rank_intervals=order.rank_intervals,
-        order=order.order,
-    )
+    with show.working("ranking"):
+        ranking = rank_release(
+            found,
+            score=order.score,
+            method=order.method,
+            base=order.base,
+            rank_intervals=order.rank_intervals,
+            order=order.order,
+        )
+        shown = order.part(ranking, table=chosen == "table")
+        text = show.ranking_table(ranking, shown) if chosen == "table" else ""
     show.warn_if_empty(found, len(ranking))
     if not ranking.private and (chosen != "table" or output is not None):
         show.say(ranking.promise)
-    shown = order.part(ranking, table=chosen == "table")
     if chosen != "table":
         show.write_ranking(shown, chosen, output)
     elif output is None:
-        show.put(show.ranking_table(ranking, shown))
+        show.put(text)
     else:
-        show.write_text(output, show.ranking_table(ranking, shown))
+        show.write_text(output, text)
 
 
 def compare(
@@ -133,7 +135,8 @@ def compare(
     releases = [steps.load_release(folder) for folder in (a, b)]
     for release in releases:
         show.warn_if_empty(release, release.tables.count("pairs"))
-    found = compare_releases(*releases, top=top, by=by)
+    with show.working("comparing"):
+        found = compare_releases(*releases, top=top, by=by)
     if plot is not None:
         found.plot(plot)
         show.say(f"Drew {plot}.")
@@ -177,7 +180,8 @@ def report(
     show.warn_if_empty(found, len(ranking))
     if not ranking.private:
         show.say(ranking.promise)
-    write_report(ranking, output, top=top, title=title)
+    with show.working("writing the page"):
+        write_report(ranking, output, top=top, title=title)
     show.say(f"Wrote the report {output}.")
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,7 +21,7 @@ from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
 from ddpmi.show import NOT_PRIVATE, cells_of, heads_of, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
     from rich.progress import Progress as RichProgress
@@ -309,6 +310,15 @@ class Progress:
                 self._bar.remove_task(task)
             self._bar.add_task(stage, total=None if fraction is None else 1.0)
         self._bar.update(self._bar.task_ids[0], completed=fraction)
+
+
+@contextmanager
+def working(stage: str) -> Iterator[None]:
+    """Show that something is being done which cannot say how far it is."""
+    from ddpmi.engines.progress import polled
+
+    with Progress() as bar, polled(lambda: 0.0, lambda _: bar(stage, None)):
+        yield
 
 
 def _new_bar() -> RichProgress:
