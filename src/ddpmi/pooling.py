@@ -54,6 +54,11 @@ class _Rows:
         """Take offsets of labels out."""
         return _Rows(lift=np.where(np.isfinite(self.variance), self.lift - offsets, 0.0), variance=self.variance)
 
+    def relative_to(self, totals: Floats) -> _Rows:
+        """Read lifts against totals of labels that are so many times as large."""
+        lift = np.where(np.isfinite(self.variance), (1 + self.lift) / totals - 1, 0.0)
+        return _Rows(lift=lift, variance=self.variance / totals**2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Model:
@@ -92,7 +97,7 @@ def pooled(
 
     Args:
         sums: Released sums of pair, feature and label, and the total.
-        codes: Places of each pair's feature and label in lists of names; pairs of one feature stand side by side.
+        codes: Places of each pair's feature and label in lists of names, features ascending.
         noise: The release's noise.
         strength: How far a pair must be from its pattern to be believed against it.
 
@@ -111,17 +116,17 @@ def pooled(
         return np.empty(0)
     pairs = _Pairs.of(sums, codes, noise)
     features, labels = pairs.shape
-    model = _fitted(pairs.rows(_sample(pairs.feature_totals, labels))[0], pairs.doubts**2)
+    model = _fitted(pairs.sample(_sample(pairs.feature_totals, labels)), pairs.doubts**2)
     right = np.maximum(1 + model.offsets, _LEAST)
     values = np.zeros(len(pairs.lift))
     step = max(_CELLS // labels, 1)
     for start in range(0, features, step):
-        rows, at, cells = pairs.rows(np.arange(start, min(start + step, features)))
-        # Relative to the label's total as it should be.
-        rows = _Rows(lift=(1 + rows.lift) / right - 1, variance=rows.variance / right**2).less(np.zeros(labels))
-        better = _expected_lifts(rows, model, strength)[cells]
+        at = slice(*np.searchsorted(pairs.row, (start, start + step)))
+        cells = pairs.row[at] - start, pairs.label[at]
+        rows = pairs.rows(at, cells, min(step, features - start)).relative_to(right)
         px, py = pairs.px[at], np.minimum(pairs.py[at] * right[cells[1]], 1.0)
-        joint = np.clip(px * py * (1 + better), np.maximum(0.0, px - (1 - py)), np.minimum(px, py))
+        joint = px * py * (1 + _expected_lifts(rows, model, strength)[cells])
+        joint = np.clip(joint, np.maximum(0.0, px - (1 - py)), np.minimum(px, py))
         values[at] = information.mutual_information(joint, px, py)
     return np.where(np.isfinite(pairs.variance), values, 0.0)
 
@@ -139,7 +144,7 @@ class _Pairs:
     variance: Floats
     """Variance of its noise, but for that of the label's total; infinite where nothing is expected."""
     row: Integers
-    """Place of its feature among those that occur."""
+    """Place of its feature among those that occur, ascending."""
     label: Integers
     """Place of its label."""
     feature_totals: Integers
@@ -177,16 +182,19 @@ class _Pairs:
         """Features and labels."""
         return len(self.feature_totals), len(self.doubts)
 
-    def rows(self, chosen: Integers) -> tuple[_Rows, Integers, tuple[Integers, Integers]]:
-        """Arrange some features, ascending: their rows, which pairs these hold, and in which cells."""
-        shape = len(chosen), self.shape[1]
-        place = np.full(self.shape[0], -1)
-        place[chosen] = np.arange(len(chosen))
-        at = np.flatnonzero(place[self.row] >= 0)
-        cells = place[self.row[at]], self.label[at]
+    def rows(self, at: slice | Integers, cells: tuple[Integers, Integers], count: int) -> _Rows:
+        """Arrange some pairs in cells of that many features."""
+        shape = count, self.shape[1]
         rows = _Rows(lift=np.zeros(shape), variance=np.full(shape, np.inf))
         rows.lift[cells], rows.variance[cells] = self.lift[at], self.variance[at]
-        return rows, at, cells
+        return rows
+
+    def sample(self, features: Integers) -> _Rows:
+        """Arrange some features, wherever their pairs stand."""
+        place = np.full(self.shape[0], -1)
+        place[features] = np.arange(len(features))
+        at = np.flatnonzero(place[self.row] >= 0)
+        return self.rows(at, (place[self.row[at]], self.label[at]), len(features))
 
 
 def _sample(totals: Integers, labels: int) -> Integers:
