@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 import ddpmi
 from ddpmi import Bounds, Budget, InputError, Plan
+from ddpmi.cli_rank import RankOptions
 from ddpmi.cli_show import ranking_table
 from ddpmi.mi import feasible, mutual_information
-from ddpmi.orders import check_order, default_order, shrunk
+from ddpmi.orders import IN_WORDS, Order, check_order, default_order, shrunk
 from ddpmi.rankings import rank
 from ddpmi.uncertainty import Noise
 from test_measurements import groups, table
@@ -117,6 +119,13 @@ def test_another_score_takes_precedence() -> None:
     """A score that was asked for gives the order, whatever order of mutual information is named."""
     made = released()
     assert rank(made, score="lift", order="shrunk").table.equals(rank(made, score="lift").table)
+
+
+def test_the_command_line_offers_every_order() -> None:
+    """Its list is written out, so that help loads no numbers; it is the same list."""
+    offered = get_type_hints(RankOptions)["order"]
+    assert get_args(get_args(offered)[0]) == get_args(Order)
+    assert set(IN_WORDS) == set(get_args(Order))
 
 
 def test_an_unknown_order_is_refused() -> None:

@@ -88,9 +88,7 @@ def shrunk(sums: tuple[Integers, Integers, Integers, int], noise: Noise, strengt
     >>> shrunk(pair, noise).round(4).tolist(), shrunk(pair, noise, 0.0).round(4).tolist()
     ([0.0119, 0.0], [0.0441, 0.0032])
     """
-    _, feature, label, total = information.clip_sums(*sums[:3], np.int64(sums[3]))
-    whole = float(max(sums[3], 1))
-    pxy, px, py = sums[0] / whole, feature / whole, label / whole
+    pxy, px, py = fractions(sums)
     expected = px * py
     distance = pxy - expected
     variance = (
@@ -100,5 +98,24 @@ def shrunk(sums: tuple[Integers, Integers, Integers, int], noise: Noise, strengt
     kept = np.divide(
         square - strength * variance, square, out=np.zeros(square.shape), where=square > strength * variance
     )
-    joint = np.clip(expected + distance * kept, np.maximum(0.0, px - (1 - py)), np.minimum(px, py))
-    return np.where(total > 0, information.mutual_information(joint, px, py), 0.0)
+    return nearest(expected + distance * kept, px, py) if sums[3] > 0 else np.zeros(len(pxy))
+
+
+def fractions(sums: tuple[Integers, Integers, Integers, int]) -> tuple[Floats, Floats, Floats]:
+    """Divide sums by their total: the joint one as it was released, its margins moved to where they can be.
+
+    >>> [part.tolist() for part in fractions((np.array([-1]), np.array([30]), np.array([12]), 10))]
+    [[-0.1], [1.0], [1.0]]
+    """
+    _, feature, label, _ = information.clip_sums(*sums[:3], np.int64(sums[3]))
+    whole = float(max(sums[3], 1))
+    return sums[0] / whole, feature / whole, label / whole
+
+
+def nearest(joint: Floats, px: Floats, py: Floats) -> Floats:
+    """Compute the mutual information of the nearest joint fraction that such margins allow, in nats.
+
+    >>> nearest(np.array([0.9]), np.array([0.5]), np.array([0.5])).round(4).tolist()
+    [0.6931]
+    """
+    return information.mutual_information(np.clip(joint, np.maximum(0.0, px - (1 - py)), np.minimum(px, py)), px, py)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddpmi import mi as information
+from ddpmi import orders
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,9 +125,7 @@ def pooled(
         cells = pairs.row[at] - start, pairs.label[at]
         rows = pairs.rows(at, cells, min(step, features - start)).relative_to(right)
         px, py = pairs.px[at], np.minimum(pairs.py[at] * right[cells[1]], 1.0)
-        joint = px * py * (1 + _expected_lifts(rows, model, strength)[cells])
-        joint = np.clip(joint, np.maximum(0.0, px - (1 - py)), np.minimum(px, py))
-        values[at] = information.mutual_information(joint, px, py)
+        values[at] = orders.nearest(px * py * (1 + _expected_lifts(rows, model, strength)[cells]), px, py)
     return np.where(np.isfinite(pairs.variance), values, 0.0)
 
 
@@ -147,8 +145,8 @@ class _Pairs:
     """Place of its feature among those that occur, ascending."""
     label: Integers
     """Place of its label."""
-    feature_totals: Integers
-    """Total of each feature that occurs."""
+    feature_totals: Floats
+    """Part of the total that each feature has which occurs."""
     doubts: Floats
     """Deviation of each label's total, relative to it; 0 where it is empty, and so are its pairs."""
 
@@ -157,9 +155,7 @@ class _Pairs:
         cls, sums: tuple[Integers, Integers, Integers, int], codes: tuple[Integers, Integers], noise: Noise
     ) -> _Pairs:
         """Read released sums."""
-        whole = float(max(sums[3], 1))
-        _, feature, label, _ = information.clip_sums(*sums[:3], np.int64(sums[3]))
-        pxy, px, py = sums[0] / whole, feature / whole, label / whole
+        pxy, px, py = orders.fractions(sums)
         expected = px * py
         there = expected > 0
         variance = noise.joint**2 + (py * noise.feature) ** 2 + ((2 * expected - pxy) * noise.total) ** 2
@@ -173,7 +169,7 @@ class _Pairs:
             variance=np.divide(variance, expected**2, out=np.full(len(pxy), np.inf), where=there),
             row=row,
             label=codes[1],
-            feature_totals=feature[first],
+            feature_totals=px[first],
             doubts=np.divide(noise.label, totals, out=np.zeros(len(totals)), where=totals > 0),
         )
 
@@ -197,7 +193,7 @@ class _Pairs:
         return self.rows(at, (place[self.row[at]], self.label[at]), len(features))
 
 
-def _sample(totals: Integers, labels: int) -> Integers:
+def _sample(totals: Floats, labels: int) -> Integers:
     """Choose features for the fit, from the most common to the rarest."""
     most = max(min(_FEATURES, _FITTED // labels), 1)
     by_size = np.argsort(-totals, kind="stable")

@@ -197,8 +197,9 @@ class Ranking:
     @property
     def order_in_words(self) -> str:
         """How rows are ordered, in one sentence; nothing to say where it is by mutual information, or by another score."""
-        by_mi = self.source is None or self.source.doubt is None or self.scored_by is not None
-        return "" if by_mi or self.source is None else orders.IN_WORDS[self.source.ranked_by]
+        if self.source is None or self.source.doubt is None or self.scored_by is not None:
+            return ""
+        return orders.IN_WORDS[self.source.ranked_by]
 
     def coded(self) -> Coded:
         """Return the pairs as numbers, by their keys' bytes: how `compare` reads a ranking."""

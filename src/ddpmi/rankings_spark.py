@@ -1,4 +1,4 @@
-"""Rank a release that is too large for one machine, in Spark: the same numbers, order and columns as `rank`.
+"""Rank a release that is too large for one machine, in Spark: numbers, columns and orders of `rank`, but for the pooled order.
 
 release -> SparkRanking : a DataFrame with the columns ``scores.COLUMNS``
 """
