@@ -16,7 +16,7 @@ Written by `python bench/bench_accuracy.py --report` from the JSON files beside 
 sums without noise, behind the same threshold: nothing that is computed from such a release can be expected to do better.
 Truth is the ranking of exact sums without bounds. Means over the draws; what follows ± is the standard deviation of a draw."""
 NOTE = """\
-The same for lists that end after 10,000 places, `compare(truth, ranking.top(10_000, per="all"))`. Above, `compare` puts a missing
+The same for lists that end after 10,000 places, `compare(truth, ranking, cut=True)`, as the paper compares. Above, `compare` puts a missing
 pair behind the whole list that misses it, so the longer list pays more for each."""
 COLOURS = {
     "paper": "#d1495b",

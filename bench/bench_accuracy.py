@@ -233,7 +233,7 @@ def bands(ranks: list[np.ndarray]) -> list[dict[str, Any]]:
 
 
 def side_by_side(errors: dict[tuple[str, float], list[np.ndarray]]) -> list[dict[str, Any]]:
-    """Compare the first 10,000 places of ours with those of the paper's way: `compare(truth, ranking.top(10_000, per="all"))`.
+    """Compare the first 10,000 places of ours with those of the paper's way: `compare(truth, ranking, cut=True)`.
 
     Uncut, ``compare`` puts a missing pair behind the whole list that misses it, so a way that shows more pairs pays more
     for each one it still misses. Where neither misses a tenth of the pairs both measures agree.

@@ -60,7 +60,12 @@ def test_scores_on_a_narrow_terminal(pair: Place, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("words", "keywords"),
-    [((), {}), (("--top", "3"), {"top": 3}), (("--top", "2", "--by", "private"), {"top": 2, "by": "private"})],
+    [
+        ((), {}),
+        (("--top", "3"), {"top": 3}),
+        (("--top", "2", "--by", "private"), {"top": 2, "by": "private"}),
+        (("--top", "2", "--cut"), {"top": 2, "cut": True}),
+    ],
 )
 def test_compare(pair: Place, words: tuple[str, ...], keywords: dict) -> None:
     """The comparison is that of the library, A the reference, as JSON and as text."""

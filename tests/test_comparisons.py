@@ -52,9 +52,9 @@ def directions(ranking: Ranking) -> dict[tuple[str, str], str]:
     return {(row["feature"], row["label"]): row["direction"] for row in ranking.to_dicts()}
 
 
-def by_hand(a: Ranking, b: Ranking, top: int, by: str) -> dict[str, Any]:
+def by_hand(a: Ranking, b: Ranking, top: int, by: str, *, cut: bool) -> dict[str, Any]:
     """Compare with dictionaries: counts, errors, overlaps and directions."""
-    one, two = places(a), places(b)
+    one, two = ({key: at for key, at in places(side).items() if at <= top or not cut} for side in (a, b))
     first, second = (one, two) if by == "reference" else (two, one)
     listed = [key for key, at in first.items() if at <= top]
     errors = [abs(first[key] - second.get(key, max(top, len(second)) + 1)) for key in listed]
@@ -73,13 +73,13 @@ def by_hand(a: Ranking, b: Ranking, top: int, by: str) -> dict[str, Any]:
     }
 
 
-@given(COUNTS, COUNTS, st.integers(1, 40), st.sampled_from(["reference", "private"]))
+@given(one=COUNTS, two=COUNTS, top=st.integers(1, 40), by=st.sampled_from(["reference", "private"]), cut=st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_numbers_are_those_of_brute_force(one: Counts, two: Counts, top: int, by: Any) -> None:
+def test_numbers_are_those_of_brute_force(one: Counts, two: Counts, top: int, by: Any, *, cut: bool) -> None:
     """Errors, kept parts, overlaps and directions are those of loops over dictionaries."""
     a, b = rank(exact_release(one)), rank(private_release(two))
-    expected = by_hand(rank(exact_release(one)), rank(private_release(two)), top, by)
-    got = compare(a, b, top=top, by=by).to_dict()
+    expected = by_hand(rank(exact_release(one)), rank(private_release(two)), top, by, cut=cut)
+    got = compare(a, b, top=top, by=by, cut=cut).to_dict()
     assert {name: got[name] for name in expected} == expected
 
 

@@ -113,6 +113,7 @@ def compare(
     *,
     top: Annotated[int, Parameter(metavar="N")] = 10_000,
     by: Literal["reference", "private"] = "reference",
+    cut: Annotated[bool, Parameter(show_default=False)] = False,
     plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     format: Literal["table", "json"] = "table",  # noqa: A002
 ) -> None:
@@ -123,6 +124,7 @@ def compare(
         b: The other release, as a rule the private one.
         top: Rank errors are taken over that many best pairs.
         by: Whose best pairs: those of A, the reference, or those of B, the private one.
+        cut: End both lists after --top places, so that a longer list pays no more for a pair it lacks than a shorter one.
         plot: Also draw errors by rank band, overlaps and labels to a new .svg, .png or .html file.
         format: Text for people, or JSON.
     """
@@ -136,7 +138,7 @@ def compare(
     for release in releases:
         show.warn_if_empty(release, release.tables.count("pairs"))
     with show.working("comparing"):
-        found = compare_releases(*releases, top=top, by=by)
+        found = compare_releases(*releases, top=top, by=by, cut=cut)
     if plot is not None:
         found.plot(plot)
         show.say(f"Drew {plot}.")
@@ -246,7 +248,7 @@ def add_to(app: App) -> None:
     app.command(
         compare,
         help_epilogue=example(
-            "ddpmi compare abstracts.exact abstracts.release --top 1000",
+            "ddpmi compare abstracts.exact abstracts.release --top 1000 --cut",
             "ddpmi compare larger-budget.release smaller-budget.release --format json",
             "ddpmi compare abstracts.exact abstracts.release --plot errors.svg",
         ),

@@ -124,6 +124,7 @@ def compare(
     *,
     top: int = 10_000,
     by: By = "reference",
+    cut: bool = False,
 ) -> Comparison:
     """Compare two rankings, releases or release folders.
 
@@ -132,6 +133,8 @@ def compare(
         b: The other, as a rule the private one.
         top: Rank errors are taken over that many best pairs.
         by: Whose best pairs: the "reference"'s, or the "private" one's.
+        cut: End both lists after ``top`` places, as the paper does, so that a longer list pays no more for a pair it lacks
+            than a shorter one.
 
     Returns:
         The comparison. Ranks are places in the lists given; a pair that one side lacks gets the rank
@@ -156,6 +159,8 @@ def compare(
     if by not in get_args(By):
         raise InputError(f"by must be one of {get_args(By)}, got {by!r}.", hint='by="reference"')
     left, right = _ranking(a), _ranking(b)
+    if cut:
+        left, right = left.top(top, per="all"), right.top(top, per="all")
     one, two = left.coded(), right.coded()
     private = left.private and right.private
     return _compared(one, two, _partners(one, two), top=top, by=by, private=private)
