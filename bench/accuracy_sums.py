@@ -148,3 +148,10 @@ def ranked(
     mi = mutual_information_of(cells, method, 1e-15)
     pairs = Pairs(cells=cells, doubt=doubt, mi=mi, base=None, ranked_by=order or orders.default_order(doubt))
     return Ranking(table=pairs, private=plan is not None, guarantee=None, dataset="bench", source=pairs)
+
+
+def reordered(ranking: Ranking, values: NDArray[np.float64]) -> Ranking:
+    """Order the pairs of a whole ranking by other values, in the order of their keys."""
+    if ranking.source is None:
+        raise ValueError("only a ranking of all pairs can be ordered again")
+    return replace(ranking, table=replace(ranking.source, scores=values), scored_by="mi")

@@ -32,6 +32,7 @@ from ddpmi.comparisons import compare
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ddpmi.orders import Order
     from ddpmi.rankings import Ranking
 
 RESULTS = Path(__file__).parent / "results"
@@ -136,7 +137,7 @@ def measure(name: str, data: Path, draws: int, scratch: Path) -> dict[str, Any]:
                 # Another order is another look at the same releases.
                 seed = f"{name} {way.removesuffix(', pooled')} {epsilon} {draw}"
                 sums = drawn(passes[key], plan, seed, noise_free=noise_free)
-                order = "estimate" if noise_free else "pooled" if method == "pooled" else None
+                order: Order | None = "estimate" if noise_free else "pooled" if method == "pooled" else None
                 ranking = ranked(sums, plan, method="paper" if method == "paper" else "stable", order=order)
                 found.append((compare(truth, ranking, top=TOP).to_dict(), there(best, ranking)))
             errors[way, epsilon] = [ranks for _, ranks in found]

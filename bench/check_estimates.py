@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from accuracy_sums import Sums, bounded, drawn, exact, ranked
+from accuracy_sums import Sums, bounded, drawn, exact, ranked, reordered
 from bench_accuracy import CASES, observed, sets_of
 from ddpmi import Bounds, Budget, Plan, orders, pooling
 from ddpmi import mi as information
@@ -143,10 +143,7 @@ def estimates(truth: Ranking, sums: Sums, plan: Plan, seed: str) -> dict[str, li
     plain = ranked(released, plan, order="estimate")
     found = {"lower bound": score(truth, ranked(released, plan, order="lower"))}
     for name, values in ESTIMATES.items():
-        ranking = plain
-        if values is not None and plain.source is not None:
-            ranking = replace(plain, table=replace(plain.source, scores=values(released, plain)), scored_by="mi")
-        found[name] = score(truth, ranking)
+        found[name] = score(truth, plain if values is None else reordered(plain, values(released, plain)))
     return found
 
 

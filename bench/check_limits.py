@@ -5,6 +5,8 @@
 All rows of an epsilon show the same pairs, those that the noise of the release chose, ordered pair by pair (by the estimate
 behind a threshold, else shrunk) or pooled. "pairs alone are noisy" has exact sums of features, labels and all; "pairs are
 exact" has noise on these and none on pairs; "nothing is noisy" is the ceiling.
+"rows are known" is what somebody could do who knows all margins, and of each pair's feature the exact sums in all other
+labels: more than any reading of the release can know beside the pair's own noisy sum.
 "best order" is the best of all orders that check_estimates.py tries, chosen in hindsight for each figure by looking at the
 truth, so no order among them can reach more.
 """
@@ -17,13 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import cross_val_predict
 
-from accuracy_sums import Sums, drawn, ranked
+from accuracy_sums import Sums, drawn, ranked, reordered
 from bench_accuracy import sets_of
-from check_estimates import Subject, estimates, plan_of, score
+from check_estimates import Subject, estimates, noise_of, parts, plan_of, score
+from ddpmi import pooling
 from ddpmi.comparisons import compare
 
 if TYPE_CHECKING:
+    import ddpmi
     from ddpmi.rankings import Ranking
 
 OUT = Path(__file__).parent / "results" / "limits.json"
@@ -31,9 +37,64 @@ EPSILONS = (1, 4)
 FIGURES = ("top 100", "top 1,000", "label top 20", "presence only")
 
 
-def halved(noisy: Sums, free: Sums) -> Sums:
-    """Take half the noise off the pairs, and all of it off the margins."""
-    return replace(free, joint=(noisy.joint + free.joint) // 2)
+#: A label with fewer pairs is read pair by pair.
+FEW = 30
+#: Neighbours by expected sum over which misses of the oracle's predictions are averaged.
+NEAR = 51
+
+
+def with_half_the_noise(noisy: Sums, free: Sums, plan: ddpmi.Plan) -> Ranking:
+    """Take half the noise off the pairs and all of it off the margins, and order them pooled."""
+    sums = replace(free, joint=(noisy.joint + free.joint) // 2)
+    plain = ranked(sums, plan, order="estimate")
+    noise = noise_of(plain)
+    values = pooling.pooled(parts(sums), (sums.feature, sums.label), replace(noise, joint=noise.joint / 2))
+    return reordered(plain, values)
+
+
+def with_known_rows(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> Ranking:
+    """Read each pair's noisy sum together with the exact sums of its feature in all other labels.
+
+    Lifts of a label are predicted from those in the others by regression, learned from exact lifts of other features. How
+    far predictions miss is taken from the truth as well, and the noisy lift is believed as much as that makes it better.
+    A pair far from its prediction is believed as in the pooled order.
+    """
+    width, deviation = len(before.labels), plan.calibration.tables["pairs"].mechanism.sd
+    seen, row = np.unique(free.feature.astype(np.int64), return_inverse=True)
+    expected = before.feature_sums[seen, None] * (before.label_sums / before.total)
+    lifts = before.every_pair(seen).joint.reshape(-1, width) / np.maximum(expected, 1) - 1
+    # A lift that rests on a few units says little about other labels.
+    reliable = np.clip(lifts, -1, 8) * np.sqrt(expected / (expected + 20 * 2**plan.calibration.bounding.g))
+    joint = noisy.joint.astype(np.float64)
+    for label in range(width):
+        at = np.flatnonzero(free.label == label)
+        if len(at) < FEW:
+            continue
+        true, size = lifts[row[at], label], np.maximum(expected[row[at], label], 1)
+        others = np.delete(reliable[row[at]], label, axis=1)
+        guess = cross_val_predict(RidgeCV((0.1, 1, 10, 100)), others, true, cv=10)
+        by_size = np.argsort(size)
+        missed = np.pad((true - guess)[by_size] ** 2, NEAR // 2, mode="reflect")
+        spread = np.empty(len(at))
+        spread[by_size] = np.convolve(missed, np.ones(NEAR) / NEAR, "valid")
+        beside, noise = joint[at] / size - 1 - guess, (deviation / size) ** 2
+        kept = np.maximum(spread / (spread + noise), 1 - pooling.STRENGTH * noise / np.maximum(beside**2, 1e-12))
+        joint[at] = (1 + guess + kept * beside) * size
+    known = replace(free, joint=np.rint(np.maximum(joint, 0)).astype(np.int64))
+    return ranked(known, plan, order="estimate")
+
+
+def kinds(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> dict[str, Ranking]:
+    """Rank one release with the noise of some tables taken off; ``before`` are the sums before noise and threshold."""
+    return {
+        "as released": ranked(noisy, plan, order="shrunk" if plan.grid else "estimate"),
+        "as released, pooled": ranked(noisy, plan, order="pooled"),
+        "pairs alone are noisy, pooled": ranked(replace(free, joint=noisy.joint), plan, order="pooled"),
+        "pairs alone are noisy, rows are known": with_known_rows(noisy, free, before, plan),
+        "half the noise, on pairs alone, pooled": with_half_the_noise(noisy, free, plan),
+        "pairs are exact": ranked(replace(noisy, joint=free.joint), plan, order="estimate"),
+        "nothing is noisy": ranked(free, plan, order="estimate"),
+    }
 
 
 def in_sight(truth: Ranking, ceiling: Ranking) -> list[int]:
@@ -54,16 +115,8 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
             for draw in range(draws):
                 seed = f"{name} {way} {epsilon} {draw}"
                 noisy, free = (drawn(sums, plan, seed, noise_free=off) for off in (False, True))
-                kinds = {
-                    "as released": (noisy, "estimate" if way == "threshold" else "shrunk"),
-                    "as released, pooled": (noisy, "pooled"),
-                    "pairs alone are noisy, pooled": (replace(free, joint=noisy.joint), "pooled"),
-                    "half the noise, on pairs alone": (halved(noisy, free), None if way == "threshold" else "shrunk"),
-                    "pairs are exact": (replace(noisy, joint=free.joint), "estimate"),
-                    "nothing is noisy": (free, "estimate"),
-                }
-                for kind, (shown, order) in kinds.items():
-                    found.setdefault(kind, []).append(score(truth, ranked(shown, plan, order=order)))
+                for kind, ranking in kinds(noisy, free, sums, plan).items():
+                    found.setdefault(kind, []).append(score(truth, ranking))
                 found.setdefault("labels in sight", []).append(in_sight(truth, ranked(free, plan, order="estimate")))
                 tried = estimates(truth, sums, plan, seed)
                 found.setdefault("as released, best order", []).append(list(tried.values()))

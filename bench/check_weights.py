@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from accuracy_sums import Sums, exact, ranked
+from accuracy_sums import Sums, exact, ranked, reordered
 from bench_accuracy import CASES, observed, sets_of
 from check_estimates import plan_of, score
 from check_limits import FIGURES
@@ -78,8 +78,7 @@ def overlaps(
     left = distance * np.maximum(0, 1 - STRENGTH / np.maximum(squared, 1e-9))
     estimate = np.clip(px * py + left, np.maximum(0, px + py - 1), np.minimum(px, py))
     values = information.mutual_information(estimate, px, py)
-    by_values = replace(plain, table=replace(plain.source, scores=values), scored_by="mi")
-    return list(score(truth, by_values))
+    return score(truth, reordered(plain, values))
 
 
 def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:

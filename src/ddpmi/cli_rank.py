@@ -106,14 +106,25 @@ def rank(
         show.write_text(output, text)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    """Which part of two lists is compared."""
+
+    top: Annotated[int, Parameter(metavar="N")] = 10_000
+    """Rank errors are taken over that many best pairs."""
+    by: Literal["reference", "private"] = "reference"
+    """Whose best pairs: those of A, the reference, or those of B, the private one."""
+    cut: Annotated[bool, Parameter(show_default=False)] = False
+    """End both lists after --top places, so that a longer list pays no more for a pair it lacks than a shorter one."""
+
+
 def compare(
     a: Annotated[Path, Parameter(name="A")],
     b: Annotated[Path, Parameter(name="B")],
     /,
     *,
-    top: Annotated[int, Parameter(metavar="N")] = 10_000,
-    by: Literal["reference", "private"] = "reference",
-    cut: Annotated[bool, Parameter(show_default=False)] = False,
+    part: CompareOptions = CompareOptions(),  # noqa: B008 - a frozen value
     plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     format: Literal["table", "json"] = "table",  # noqa: A002
 ) -> None:
@@ -122,9 +133,7 @@ def compare(
     Args:
         a: The release that is the reference, as a rule exact or of a larger budget.
         b: The other release, as a rule the private one.
-        top: Rank errors are taken over that many best pairs.
-        by: Whose best pairs: those of A, the reference, or those of B, the private one.
-        cut: End both lists after --top places, so that a longer list pays no more for a pair it lacks than a shorter one.
+        part: Which part of both lists.
         plot: Also draw errors by rank band, overlaps and labels to a new .svg, .png or .html file.
         format: Text for people, or JSON.
     """
@@ -132,13 +141,13 @@ def compare(
 
     if plot is not None:
         _check_plot(plot)
-    if top < 1:
-        raise InputError(f"--top must be at least 1, got {top}.", hint="--top 10000")
+    if part.top < 1:
+        raise InputError(f"--top must be at least 1, got {part.top}.", hint="--top 10000")
     releases = [steps.load_release(folder) for folder in (a, b)]
     for release in releases:
         show.warn_if_empty(release, release.tables.count("pairs"))
     with show.working("comparing"):
-        found = compare_releases(*releases, top=top, by=by, cut=cut)
+        found = compare_releases(*releases, top=part.top, by=part.by, cut=part.cut)
     if plot is not None:
         found.plot(plot)
         show.say(f"Drew {plot}.")
