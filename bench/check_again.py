@@ -22,9 +22,8 @@ import pyarrow as pa
 
 from accuracy_sums import Sums, ranked, reordered
 from bench_accuracy import CASES, sets_of
-from check_estimates import Subject, noise_of, parts, plan_of, score
+from check_estimates import Subject, by_patterns, noise_of, plan_of, score
 from check_limits import FIGURES
-from ddpmi import pooling
 
 OUT = Path(__file__).parent / "results" / "again.json"
 EPSILONS = (1, 4)
@@ -78,7 +77,7 @@ class Look:
         told = SimpleNamespace(
             joint=noise.joint * self.deviation / usual, feature=noise.feature, label=noise.label, total=noise.total
         )
-        return pooling.pooled(parts(self.sums), (self.sums.feature, self.sums.label), told)  # type: ignore[arg-type]
+        return by_patterns(self.sums, told)
 
     def scored(self, truth: Any) -> list[float]:
         """The four overlaps."""

@@ -102,9 +102,14 @@ def by_pooling(strength: float, *, offsets: bool = True) -> Callable[[Sums, Rank
 
     def values(sums: Sums, ranking: Ranking) -> np.ndarray:
         noise = noise_of(ranking) if offsets else replace(noise_of(ranking), label=0.0)
-        return pooling.pooled(parts(sums), (sums.feature, sums.label), noise, strength)
+        return by_patterns(sums, noise, strength)
 
     return values
+
+
+def by_patterns(sums: Sums, noise: Any, strength: float = pooling.STRENGTH) -> np.ndarray:
+    """The values of the pooled order."""
+    return pooling.pooled(parts(sums), (sums.feature, sums.label), (sums.features, sums.labels), noise, strength)
 
 
 def parts(sums: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:

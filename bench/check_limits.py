@@ -24,7 +24,7 @@ from sklearn.model_selection import cross_val_predict
 
 from accuracy_sums import Sums, drawn, ranked, reordered
 from bench_accuracy import sets_of
-from check_estimates import Subject, estimates, noise_of, parts, plan_of, score
+from check_estimates import Subject, by_patterns, estimates, noise_of, plan_of, score
 from ddpmi import pooling
 from ddpmi.comparisons import compare
 
@@ -48,8 +48,7 @@ def with_half_the_noise(noisy: Sums, free: Sums, plan: ddpmi.Plan) -> Ranking:
     sums = replace(free, joint=(noisy.joint + free.joint) // 2)
     plain = ranked(sums, plan, order="estimate")
     noise = noise_of(plain)
-    values = pooling.pooled(parts(sums), (sums.feature, sums.label), replace(noise, joint=noise.joint / 2))
-    return reordered(plain, values)
+    return reordered(plain, by_patterns(sums, replace(noise, joint=noise.joint / 2)))
 
 
 def with_known_rows(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> Ranking:

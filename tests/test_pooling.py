@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,11 +14,16 @@ from hypothesis import strategies as st
 from ddpmi import pooling
 from ddpmi.mi import feasible, mutual_information
 from ddpmi.orders import shrunk
-from ddpmi.pooling import pooled
 from ddpmi.uncertainty import Noise
 
 SILENT = Noise(joint=0.0, feature=0.0, label=0.0, total=0.0)
 FEATURES, LABELS = 200, 12
+
+
+def pooled(sums: Any, codes: Any, noise: Noise, features: int = FEATURES, labels: int = LABELS) -> np.ndarray:
+    """The values of pairs whose features and labels have numbers for names."""
+    names = tuple(pa.array([f"{number:06d}" for number in range(count)]) for count in (features, labels))
+    return pooling.pooled(sums, codes, names, noise)
 
 
 def grown(seed: int) -> np.ndarray:
@@ -109,12 +118,32 @@ def test_blocks_and_order_of_labels_do_not_show(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(pooled(seen, codes, noise), whole, rtol=1e-9)
 
 
-def test_the_fit_takes_common_and_rare_features() -> None:
-    """At most a thousand of them, spread over all sizes, in the order of the rows."""
-    totals = np.arange(10_000)[::-1]
-    chosen = pooling._sample(totals, 30)
-    assert chosen.tolist() == list(range(0, 10_000, 10))
-    assert len(pooling._sample(totals, 10**7)) == 1
+def test_the_fit_takes_some_features_whatever_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of those whose names have the smallest CRC-32, and the rest is read with what they taught."""
+    sums = grown(5)
+    codes = pairs_of(sums)[1]
+    seen, noise = noisy(sums, 100.0, 3)
+    whole = pooled(seen, codes, noise)
+    monkeypatch.setattr(pooling, "_FEATURES", 40)
+    some = sorted(range(FEATURES), key=lambda number: zlib.crc32(f"{number:06d}".encode()))[:40]
+    taken = np.isin(codes[0], some)
+    patterns = pooling.Patterns.fitted(
+        (*(part[taken] for part in seen[:3]), seen[3]), (codes[0][taken], codes[1][taken]), noise, LABELS
+    )
+    expected = patterns.values(seen, codes, noise)
+    found = pooled(seen, codes, noise)
+    np.testing.assert_array_equal(found, expected)
+    assert not np.array_equal(found, whole)
+    np.testing.assert_allclose(np.sum((found - whole) ** 2), 0, atol=0.1 * np.sum(whole**2))
+
+
+def test_few_features_are_all_fitted_to() -> None:
+    """A hash is asked only where there are more."""
+    feature = np.repeat([2, 5, 9], [2, 1, 3])
+    names = pa.array([str(number) for number in range(10)])
+    assert pooling._sampled(feature, names, 3) == slice(None)
+    kept = pooling._sampled(feature, names, 2)
+    assert len(set(feature[kept])) == 2
 
 
 hostile = st.lists(
@@ -131,7 +160,7 @@ def test_any_released_numbers_have_a_value(rows: list[tuple[int, ...]], total: i
     rows = sorted(rows)
     columns = [np.array([row[at] for row in rows], np.int64) for at in range(5)]
     noise = Noise(joint=sd, feature=sd, label=sd, total=sd)
-    found = pooled((*columns[2:], total), (columns[0], columns[1]), noise)
+    found = pooled((*columns[2:], total), (columns[0], columns[1]), noise, 4, 4)
     assert found.shape == (len(rows),)
     assert np.all(np.isfinite(found))
     assert np.all(found >= 0)

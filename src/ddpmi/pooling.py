@@ -9,10 +9,14 @@ The model. z is a pair's lift less one, as released; its noise has the known var
 Each feature has its own u and its own scale, one of ``_SCALES``. The offset is what noise in a label's total does to all
 of its pairs alike; it is no information and is taken out. What a pair has beside the patterns is moved towards 0 as the
 model says, or as James and Stein would if that is less: a burst in one year is no pattern, and no noise either.
+
+The model has few numbers, so it is fitted to some features, chosen by a hash of their names. Given the model each feature
+is read for itself: in blocks here, or by tasks of a cluster (`ddpmi.scoring`).
 """
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +25,20 @@ import numpy as np
 from ddpmi import orders
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from ddpmi.uncertainty import Noise
 
     Integers = NDArray[np.integer[Any]]
     Floats = NDArray[np.float64]
+    Sums = tuple[Integers, Integers, Integers, int]
+    Codes = tuple[Integers, Integers]
 
 _SCALES = 4.0 ** np.arange(-6, 3)
 _PATTERNS = 4  # more gain nothing on the sets of docs/decisions/accuracy.md
 _ROUNDS = 30
-_FEATURES = 1000  # that the model is fitted to, at most: it has few numbers, and all of them are read with it
+_FEATURES = 1000  # that the model is fitted to, at most
 _FITTED = 1 << 17  # features x labels that it is fitted to, at most
 _CELLS = 1 << 19  # features x labels worked on at once
 _PRIOR = 5.0  # as many imagined features without a pattern, for each label
@@ -60,9 +67,9 @@ class _Rows:
         return _Rows(lift=lift, variance=self.variance / totals**2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Model:
-    """How the lifts of a feature go together."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Patterns:
+    """How the lifts of a feature go together; a value that can be sent to a task."""
 
     loadings: Floats
     """Labels by patterns."""
@@ -72,6 +79,30 @@ class _Model:
     """How many features have each scale, as parts of one."""
     offsets: Floats
     """What is wrong with each label's total, relative to it."""
+
+    @classmethod
+    def fitted(cls, sums: Sums, codes: Codes, noise: Noise, labels: int) -> Patterns:
+        """Fit to all pairs of some features, as in `pooled`; ``labels`` is how many there are."""
+        pairs = _Pairs.of(sums, codes, noise)
+        totals = np.zeros(labels)
+        totals[pairs.label] = pairs.py
+        # Relative to an empty total nothing is known, nor is anything said about its pairs.
+        doubts = np.divide(noise.label, totals, out=np.zeros(labels), where=totals > 0)
+        return _fitted(pairs.rows(slice(None), 0, (pairs.features, labels)), doubts**2)
+
+    def values(self, sums: Sums, codes: Codes, noise: Noise, strength: float = STRENGTH) -> Floats:
+        """Read pairs, all those of a feature together, as in `pooled`."""
+        pairs, labels = _Pairs.of(sums, codes, noise), len(self.own)
+        right = np.maximum(1 + self.offsets, _LEAST)
+        values = np.zeros(len(pairs.lift))
+        step = max(_CELLS // labels, 1)
+        for start in range(0, pairs.features, step):
+            at = slice(*np.searchsorted(pairs.row, (start, start + step)))
+            rows = pairs.rows(at, start, (min(step, pairs.features - start), labels)).relative_to(right)
+            lifts = _expected_lifts(rows, self, strength)[pairs.row[at] - start, pairs.label[at]]
+            px, py = pairs.px[at], np.minimum(pairs.py[at] * right[pairs.label[at]], 1.0)
+            values[at] = orders.nearest(px * py * (1 + lifts), px, py)
+        return np.where(np.isfinite(pairs.variance), values, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +119,9 @@ class _Reading:
 
 
 def pooled(
-    sums: tuple[Integers, Integers, Integers, int],
-    codes: tuple[Integers, Integers],
+    sums: Sums,
+    codes: Codes,
+    names: tuple[pa.Array, pa.Array],
     noise: Noise,
     strength: float = STRENGTH,
 ) -> Floats:
@@ -97,36 +129,56 @@ def pooled(
 
     Args:
         sums: Released sums of pair, feature and label, and the total.
-        codes: Places of each pair's feature and label in lists of names, features ascending.
+        codes: Places of each pair's feature and label in ``names``, features ascending.
+        names: Names of features and of labels.
         noise: The release's noise.
         strength: How far a pair must be from its pattern to be believed against it.
 
     Returns:
         One value for each pair.
 
+    >>> import pyarrow as pa
     >>> from ddpmi.uncertainty import Noise
     >>> joint = np.array([30, 10, 10, 40])
     >>> pairs = (joint, np.array([40, 40, 50, 50]), np.array([40, 50, 40, 50]), 90)
     >>> codes = (np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
+    >>> names = (pa.array(["tea", "wine"]), pa.array(["fr", "uk"]))
     >>> noise = Noise(joint=0.05, feature=0.0, label=0.0, total=0.0)
-    >>> bool(np.all(pooled(pairs, codes, noise) < pooled(pairs, codes, Noise(joint=0, feature=0, label=0, total=0))))
+    >>> silent = Noise(joint=0, feature=0, label=0, total=0)
+    >>> bool(np.all(pooled(pairs, codes, names, noise) < pooled(pairs, codes, names, silent)))
     True
     """
     if len(sums[0]) == 0:
         return np.empty(0)
-    pairs = _Pairs.of(sums, codes, noise)
-    features, labels = pairs.shape
-    model = _fitted(pairs.sample(_sample(pairs.feature_totals, labels)), pairs.doubts**2)
-    right = np.maximum(1 + model.offsets, _LEAST)
-    values = np.zeros(len(pairs.lift))
-    step = max(_CELLS // labels, 1)
-    for start in range(0, features, step):
-        at = slice(*np.searchsorted(pairs.row, (start, start + step)))
-        cells = pairs.row[at] - start, pairs.label[at]
-        rows = pairs.rows(at, cells, min(step, features - start)).relative_to(right)
-        px, py = pairs.px[at], np.minimum(pairs.py[at] * right[cells[1]], 1.0)
-        values[at] = orders.nearest(px * py * (1 + _expected_lifts(rows, model, strength)[cells]), px, py)
-    return np.where(np.isfinite(pairs.variance), values, 0.0)
+    labels = len(names[1])
+    fit = _sampled(codes[0], names[0], sample_size(labels))
+    chosen = (sums[0][fit], sums[1][fit], sums[2][fit], sums[3])
+    patterns = Patterns.fitted(chosen, (codes[0][fit], codes[1][fit]), noise, labels)
+    return patterns.values(sums, codes, noise, strength)
+
+
+def sample_size(labels: int) -> int:
+    """Return to how many features the model is fitted, at most.
+
+    >>> sample_size(30), sample_size(10**7)
+    (1000, 1)
+    """
+    return max(min(_FEATURES, _FITTED // labels), 1)
+
+
+def _sampled(feature: Integers, names: pa.Array, most: int) -> slice | Integers:
+    """Choose pairs: those of the features whose names have the smallest CRC-32, at most so many.
+
+    Any engine can compute it, and it has nothing to do with how common a feature is or what it does.
+    """
+    first = np.flatnonzero(np.diff(feature, prepend=-1))
+    if len(first) <= most:
+        return slice(None)
+    present = feature[first]
+    hashes = np.array([zlib.crc32(name.encode()) for name in names.take(present).to_pylist()])
+    wanted = np.zeros(len(names), np.bool_)
+    wanted[present[np.argsort(hashes, kind="stable")[:most]]] = True
+    return np.flatnonzero(wanted[feature])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,67 +197,42 @@ class _Pairs:
     """Place of its feature among those that occur, ascending."""
     label: Integers
     """Place of its label."""
-    feature_totals: Floats
-    """Part of the total that each feature has which occurs."""
-    doubts: Floats
-    """Deviation of each label's total, relative to it; 0 where it is empty, and so are its pairs."""
 
     @classmethod
-    def of(
-        cls, sums: tuple[Integers, Integers, Integers, int], codes: tuple[Integers, Integers], noise: Noise
-    ) -> _Pairs:
+    def of(cls, sums: Sums, codes: Codes, noise: Noise) -> _Pairs:
         """Read released sums."""
         pxy, px, py = orders.fractions(sums)
         expected = px * py
         there = expected > 0
         variance = noise.joint**2 + (py * noise.feature) ** 2 + ((2 * expected - pxy) * noise.total) ** 2
-        _, first, row = np.unique(codes[0], return_index=True, return_inverse=True)
-        totals = np.zeros(int(codes[1].max()) + 1)
-        totals[codes[1]] = py
         return cls(
             px=px,
             py=py,
             lift=np.divide(pxy - expected, expected, out=np.zeros(len(pxy)), where=there),
             variance=np.divide(variance, expected**2, out=np.full(len(pxy), np.inf), where=there),
-            row=row,
+            row=np.cumsum(np.diff(codes[0], prepend=codes[0][:1]) != 0),
             label=codes[1],
-            feature_totals=px[first],
-            doubts=np.divide(noise.label, totals, out=np.zeros(len(totals)), where=totals > 0),
         )
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Features and labels."""
-        return len(self.feature_totals), len(self.doubts)
+    def features(self) -> int:
+        """How many features occur."""
+        return int(self.row[-1]) + 1
 
-    def rows(self, at: slice | Integers, cells: tuple[Integers, Integers], count: int) -> _Rows:
-        """Arrange some pairs in cells of that many features."""
-        shape = count, self.shape[1]
+    def rows(self, at: slice, first: int, shape: tuple[int, int]) -> _Rows:
+        """Arrange some pairs in so many features, from the first, and labels."""
         rows = _Rows(lift=np.zeros(shape), variance=np.full(shape, np.inf))
+        cells = self.row[at] - first, self.label[at]
         rows.lift[cells], rows.variance[cells] = self.lift[at], self.variance[at]
         return rows
 
-    def sample(self, features: Integers) -> _Rows:
-        """Arrange some features, wherever their pairs stand."""
-        place = np.full(self.shape[0], -1)
-        place[features] = np.arange(len(features))
-        at = np.flatnonzero(place[self.row] >= 0)
-        return self.rows(at, (place[self.row[at]], self.label[at]), len(features))
 
-
-def _sample(totals: Floats, labels: int) -> Integers:
-    """Choose features for the fit, from the most common to the rarest."""
-    most = max(min(_FEATURES, _FITTED // labels), 1)
-    by_size = np.argsort(-totals, kind="stable")
-    return np.sort(by_size[:: -(-len(by_size) // most)])
-
-
-def _fitted(rows: _Rows, doubts: Floats) -> _Model:
+def _fitted(rows: _Rows, doubts: Floats) -> Patterns:
     """Fit by expectation and maximisation; ``doubts`` are the relative variances of the labels' totals."""
     features, labels = rows.lift.shape
     seen = np.isfinite(rows.variance)
     counts = seen.sum(axis=0)
-    model = _Model(
+    model = Patterns(
         loadings=_first_loadings(rows, min(_PATTERNS, labels - 1, features - 1)),
         own=np.full(labels, 0.5),
         weights=np.full(len(_SCALES), 1 / len(_SCALES)),
@@ -215,7 +242,7 @@ def _fitted(rows: _Rows, doubts: Floats) -> _Model:
         model = _improved(rows, model, doubts, seen)
         # Scales and loadings could grow and shrink against each other.
         size = max(float(counts @ (model.own + np.sum(model.loadings**2, axis=1)) / max(counts.sum(), 1)), _LEAST)
-        model = _Model(
+        model = Patterns(
             loadings=model.loadings / np.sqrt(size),
             own=model.own / size,
             weights=model.weights,
@@ -238,7 +265,7 @@ def _first_loadings(rows: _Rows, patterns: int) -> Floats:
     return loadings
 
 
-def _read(rows: _Rows, model: _Model) -> tuple[Floats, list[_Reading]]:
+def _read(rows: _Rows, model: Patterns) -> tuple[Floats, list[_Reading]]:
     """Find how likely each scale is for each feature, and what the rows say if it has it."""
     features = len(rows.lift)
     patterns = model.loadings.shape[1]
@@ -261,7 +288,7 @@ def _read(rows: _Rows, model: _Model) -> tuple[Floats, list[_Reading]]:
     return chances / chances.sum(axis=0), found
 
 
-def _improved(rows: _Rows, model: _Model, doubts: Floats, seen: NDArray[np.bool_]) -> _Model:
+def _improved(rows: _Rows, model: Patterns, doubts: Floats, seen: NDArray[np.bool_]) -> Patterns:
     """Do one round: read all features with the model, then choose the model that fits what was read best."""
     labels, patterns = model.loadings.shape
     plain = rows.less(model.offsets)
@@ -287,7 +314,7 @@ def _improved(rows: _Rows, model: _Model, doubts: Floats, seen: NDArray[np.bool_
     # The second part only keeps a label with one huge lift from making the matrix singular.
     imagined = _PRIOR + 1e-9 * np.trace(square, axis1=1, axis2=2)
     square += imagined[:, None, None] * np.eye(patterns)
-    return _Model(
+    return Patterns(
         loadings=np.linalg.solve(square, first[..., None])[..., 0].astype(np.float64),
         own=np.maximum((own + _PRIOR * _PRIOR_OWN) / (seen.sum(axis=0) + _PRIOR), _LEAST),
         weights=(chances.sum(axis=1) + 0.1) / (chances.shape[1] + 0.1 * len(_SCALES)),
@@ -295,7 +322,7 @@ def _improved(rows: _Rows, model: _Model, doubts: Floats, seen: NDArray[np.bool_
     )
 
 
-def _expected_lifts(rows: _Rows, model: _Model, strength: float) -> Floats:
+def _expected_lifts(rows: _Rows, model: Patterns, strength: float) -> Floats:
     """Return what each lift is expected to be, given its whole row."""
     chances, readings = _read(rows, model)
     found = np.zeros(rows.lift.shape)

@@ -188,8 +188,9 @@ class Pairs:
     def _pooled(self) -> Floats:
         if self.doubt is None:
             return self.mi
-        codes = self.cells.feature_code, self.cells.label_code
-        return pooling.pooled((*self._sums(slice(None)), self.cells.total), codes, self.doubt.noise)
+        cells = self.cells
+        codes, names = (cells.feature_code, cells.label_code), (cells.features, cells.labels)
+        return pooling.pooled((*self._sums(slice(None)), cells.total), codes, names, self.doubt.noise)
 
     @cached_property
     def order(self) -> Integers:
