@@ -83,8 +83,7 @@ def test_the_default_is_the_estimate_behind_a_threshold_and_pooled_where_every_p
         assert ranking.source.ranked_by == expected
         chosen = rank(released(**options), order=expected)
         assert chosen.table.equals(ranking.table)
-        alone = default_order(ranking.source.doubt, alone=True)
-        assert alone == ("shrunk" if expected == "pooled" else expected)
+        assert default_order(ranking.source.doubt) == expected
 
 
 @pytest.mark.parametrize("order", ["estimate", "lower", "shrunk", "pooled"])

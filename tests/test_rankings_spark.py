@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ddpmi import InputError, Release, ReleaseError, rank, rank_on_spark, tables_spark
-from ddpmi.orders import default_order
+from ddpmi import InputError, Release, ReleaseError, pooling, rank, rank_on_spark, tables_spark
 from ddpmi.tables import MemoryTables
 from fake_release import FakeRelease, exact_release, keyed, private_release
 from spark_local import FREE_PORT, SETTINGS, need_spark
@@ -108,10 +107,37 @@ def test_rows_are_those_of_rank(spark: SparkSession, tmp_path: Path, case: str) 
         got = ranking.to_spark().drop("notice").orderBy("rank").toArrow()
         plan = plan_of(ranking.to_spark())
         buckets = ranking.kept.select("bucket").distinct().count()
-    expected = rank(release, order=default_order(rank(release).source.doubt, alone=True)).table
+    expected = rank(release).table
     assert got.cast(expected.schema).equals(expected)
     assert "SinglePartition" not in plan
     assert buckets > 1 or len(expected) <= 40
+
+
+@pytest.mark.parametrize("threshold", [None, 30])
+def test_whole_features_are_pooled_as_by_rank(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threshold: int | None
+) -> None:
+    """The model is learned from the same features, whose pairs may come in several batches, with gaps or without."""
+    monkeypatch.setattr(pooling, "_FEATURES", 50)
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
+    draw = np.random.default_rng(8)
+    sums = {
+        (f"{f}{number}", label): int(draw.normal(40 + 3 * at * (number % 3), 6))
+        for number in range(20)
+        for f in NAMES
+        for at, label in enumerate(["x", "y", "Z", "é", "\U0001f600"])
+    }
+    shown = {key: value for key, value in sums.items() if threshold is None or value >= threshold}
+    release = saved(noisy(private_release(shown, threshold=threshold), 8), tmp_path / "r")
+    try:
+        with rank_on_spark(release, session=spark, order="pooled") as ranking:
+            got = ranking.top(len(shown), per="all").collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    expected = rank(release, order="pooled")
+    assert got.table.equals(expected.table)
+    assert got.order_in_words == expected.order_in_words != ""
+    assert got.table["feature"].to_pylist() != rank(release, order="shrunk").table["feature"].to_pylist()
 
 
 def plan_of(frame: DataFrame) -> str:
@@ -167,9 +193,9 @@ def test_damaged_tables_are_refused(spark: SparkSession, tmp_path: Path) -> None
         rank_on_spark(saved(twice, tmp_path / "twice"), session=spark)
 
 
-@pytest.mark.parametrize("wrong", [{"method": "guess"}, {"base": 0.5}, {"score": "guess"}, {"order": "pooled"}])
+@pytest.mark.parametrize("wrong", [{"method": "guess"}, {"base": 0.5}, {"score": "guess"}, {"order": "guess"}])
 def test_wrong_options_are_refused_before_spark_is_asked(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    """What `rank` refuses is refused here too, and an order that needs whole rows."""
+    """What `rank` refuses is refused here too."""
     with pytest.raises(InputError):
         rank_on_spark(tmp_path / "nowhere", **wrong)
 
@@ -190,7 +216,7 @@ from ddpmi import tables_spark
 
 tables_spark.BUCKET_ROWS = 40
 session = SparkSession.builder.remote("local[2]").getOrCreate()
-with ddpmi.rank_on_spark(sys.argv[1], session=session) as ranking:
+with ddpmi.rank_on_spark(sys.argv[1], session=session, order="pooled") as ranking:
     best = ranking.top(4, per="feature", direction="presence").collect()
 assert not hasattr(session, "_jsc")
 best.save(sys.argv[2])
@@ -199,7 +225,7 @@ session.stop()
 
 
 def test_connect_gives_the_same(tmp_path: Path) -> None:
-    """A client of Spark Connect, which has no context, ranks alike."""
+    """A client of Spark Connect, which has no context, ranks alike, in the order that asks most of it."""
     need_spark()
     release = saved(noisy(private_release(counts(6), threshold=1), 6), tmp_path / "r")
     words = [sys.executable, "-c", CONNECT, str(tmp_path / "r"), str(tmp_path / "best.parquet")]
@@ -207,5 +233,5 @@ def test_connect_gives_the_same(tmp_path: Path) -> None:
     env = os.environ | FREE_PORT | {"PYTHONPATH": str(SRC), "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"}
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    expected = rank(release).top(4, per="feature", direction="presence").table
+    expected = rank(release, order="pooled").top(4, per="feature", direction="presence").table
     assert pq.ParquetFile(tmp_path / "best.parquet").read().equals(expected)

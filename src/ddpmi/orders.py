@@ -49,7 +49,7 @@ def check_order(order: str | None) -> None:
         raise InputError(f"order must be one of {get_args(Order)}, got {order!r}.", hint='order="estimate"')
 
 
-def default_order(doubt: Doubt | None, *, alone: bool = False) -> Order:
+def default_order(doubt: Doubt | None) -> Order:
     """Choose the order of a release from its receipt alone.
 
     Behind a threshold the orders agree with the truth about equally well over all, and the estimate is the plainest and the
@@ -58,14 +58,13 @@ def default_order(doubt: Doubt | None, *, alone: bool = False) -> Order:
 
     Args:
         doubt: The noise; None where sums are exact.
-        alone: Whether each pair has to be ordered without a look at the others.
 
     >>> default_order(None)
     'estimate'
     """
     if doubt is None or doubt.threshold is not None or doubt.sd == 0:
         return "estimate"
-    return "shrunk" if alone else "pooled"
+    return "pooled"
 
 
 def shrunk(sums: tuple[Integers, Integers, Integers, int], noise: Noise, strength: float = EVERY_PAIR) -> Floats:

@@ -217,7 +217,7 @@ class _Pairs:
     @property
     def features(self) -> int:
         """How many features occur."""
-        return int(self.row[-1]) + 1
+        return int(self.row[-1]) + 1 if len(self.row) else 0
 
     def rows(self, at: slice, first: int, shape: tuple[int, int]) -> _Rows:
         """Arrange some pairs in so many features, from the first, and labels."""

@@ -65,6 +65,8 @@ class Ranking:
     """The released sum of everything, in the user's units: other scores need it."""
     scored_by: str | None = None
     """The score that gives the order; None for mutual information."""
+    order: orders.Order = "estimate"
+    """What of mutual information gives the order, where no other score does."""
     rank_intervals: bool = False
     """Whether the columns ``RANK_BOUNDS`` are there."""
     source: Pairs | None = field(default=None, repr=False, compare=False)
@@ -197,9 +199,7 @@ class Ranking:
     @property
     def order_in_words(self) -> str:
         """How rows are ordered, in one sentence; nothing to say where it is by mutual information, or by another score."""
-        if self.source is None or self.source.doubt is None or self.scored_by is not None:
-            return ""
-        return orders.IN_WORDS[self.source.ranked_by]
+        return orders.IN_WORDS[self.order] if self.scored_by is None else ""
 
     def coded(self) -> Coded:
         """Return the pairs as numbers, by their keys' bytes: how `compare` reads a ranking."""
@@ -354,6 +354,7 @@ def rank(  # noqa: PLR0913 - each is a question of its own, and all but the rele
         base=base,
         total=cells.users_total,
         scored_by=score,
+        order="estimate" if doubt is None else pairs.ranked_by,
         rank_intervals=rank_intervals,
         source=pairs,
     )

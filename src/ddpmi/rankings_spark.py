@@ -1,4 +1,4 @@
-"""Rank a release that is too large for one machine, in Spark: numbers, columns and orders of `rank`, but for the pooled order.
+"""Rank a release that is too large for one machine, in Spark: the numbers, columns and orders of `rank`.
 
 release -> SparkRanking : a DataFrame with the columns ``scores.COLUMNS``
 """
@@ -91,6 +91,7 @@ class SparkRanking:
             base=self.scoring.base,
             total=self.scoring.users_total,
             scored_by=self.scoring.score,
+            order=self.scoring.ranked_by,
         )
 
     def save(self, path: str | os.PathLike[str]) -> str:
@@ -112,7 +113,7 @@ def rank_on_spark(
     base: float | None = None,
     order: orders.Order | None = None,
 ) -> SparkRanking:
-    """Rank every pair of a release in Spark. Free post-processing: neither pairs nor features come to the driver.
+    """Rank every pair of a release in Spark. Free post-processing: no more than samples come to the driver.
 
     Args:
         release: The release, or its folder, which the executors must see too.
@@ -120,8 +121,7 @@ def rank_on_spark(
         score: As in `rank`.
         method: As in `rank`.
         base: As in `rank`.
-        order: As in `rank`, but pairs are ordered one by one: "pooled" is not among them, and where `rank` would pool, they are
-            "shrunk".
+        order: As in `rank`.
 
     Returns:
         All pairs with the numbers that `rank` gives them, and with its ranks in the same order.
@@ -133,11 +133,6 @@ def rank_on_spark(
         measures.check_name(score)
     check_base(base)
     orders.check_order(order)
-    if order == "pooled":
-        raise InputError(
-            "The pooled order reads all pairs of a feature together, and Spark ranks them one by one.",
-            hint='order="shrunk", or ddpmi.rank(release, order="pooled")',
-        )
     found = release if isinstance(release, Release) else Release.load(release)
     receipt, total = found.receipt, found.total
     scoring = Scoring(receipt=receipt, total=total, method=method, base=base, score=score, order=order)

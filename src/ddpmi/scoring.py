@@ -1,7 +1,8 @@
 """Score pairs batch by batch, where no process sees all of them: what a task of a cluster runs.
 
 joined : (feature, label, sum, feature_sum, label_sum) -> scored : the numbers of a ranking, and where the pair stands
-The arithmetic is that of `views`, so a batch gives bit for bit what the whole table gives.
+The arithmetic is that of `views`, so a batch gives bit for bit what the whole table gives. The pooled order is first learned
+from some features, and its batches hold whole features.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from ddpmi import orders
 from ddpmi.doubts import Doubt
+from ddpmi.pooling import Patterns
 from ddpmi.scores import COLUMNS, Cells, are_summed, scale_of
 from ddpmi.views import SCORE, Pairs, mutual_information_of
 
@@ -73,6 +75,37 @@ class Cuts:
         return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Learned:
+    """What the pooled order knows before it reads a feature."""
+
+    patterns: Patterns
+    """How lifts go together."""
+    labels: pa.Array
+    """The labels whose lifts those are."""
+
+    @classmethod
+    def of(cls, pairs: Pairs, doubt: Doubt, labels: pa.Array) -> Learned:
+        """Learn from all pairs of some features, features in the order of their bytes."""
+        sums, codes = _whole_rows(pairs, labels)
+        return cls(patterns=Patterns.fitted(sums, codes, doubt.noise, len(labels)), labels=labels)
+
+    def values(self, pairs: Pairs, doubt: Doubt) -> Floats:
+        """Return what orders some features' pairs, all pairs of a feature side by side."""
+        return self.patterns.values(*_whole_rows(pairs, self.labels), doubt.noise)
+
+
+def _whole_rows(pairs: Pairs, labels: pa.Array) -> tuple[Any, Any]:
+    """Return the sums of pairs that bring their margins along, and numbers for their features and labels."""
+    import pyarrow.compute as pc
+
+    cells = pairs.cells
+    # A label without a released sum is told of later.
+    label = pc.fill_null(pc.index_in(cells.labels, value_set=labels), 0).to_numpy()
+    feature = cells.features.dictionary_encode().indices.to_numpy()
+    return (cells.joint, cells.feature_sums, cells.label_sums, cells.total), (feature, label)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scoring:
     """How to score; a value that can be sent to a task."""
@@ -91,6 +124,8 @@ class Scoring:
     """As in `rank`."""
     order: orders.Order | None = None
     """As in `rank`."""
+    learned: Learned | None = field(default=None, repr=False, compare=False)
+    """What `learn` found; None unless the order is the pooled one."""
 
     def __post_init__(self) -> None:
         needed = {name: self.receipt[name] for name in _NEEDED if name in self.receipt}
@@ -114,6 +149,34 @@ class Scoring:
         grid, unit = scale_of(self.receipt)
         return float(self.total * grid * unit)
 
+    @property
+    def ranked_by(self) -> orders.Order:
+        """What of mutual information gives the order."""
+        import pyarrow as pa
+
+        names = [pa.field(name, pa.string()) for name in ("feature", "label")]
+        sums = [pa.field(name, pa.int64()) for name in ("sum", "feature_sum", "label_sum", *COUNTED)]
+        nothing = self.pairs(pa.RecordBatch.from_pylist([], schema=pa.schema([*names, *sums])))
+        return nothing.ranked_by if nothing.doubt is not None else "estimate"
+
+    @property
+    def pools(self) -> bool:
+        """Whether pairs can only be ordered together with all others of their feature."""
+        return self.score is None and self.ranked_by == "pooled"
+
+    def learn(self, joined: pa.Table, labels: pa.Array) -> Scoring:
+        """Learn the pooled order from all pairs of some features.
+
+        Args:
+            joined: Their pairs, in any order.
+            labels: All released labels, in the order of their bytes.
+        """
+        batches = joined.sort_by("feature").combine_chunks().to_batches()
+        if not batches:
+            return self
+        pairs = self.pairs(batches[0])
+        return self if pairs.doubt is None else replace(self, learned=Learned.of(pairs, pairs.doubt, labels))
+
     def pairs(self, joined: pa.RecordBatch) -> Pairs:
         """Score some pairs; each brings the sums of its feature and of its label along."""
         grid, unit = scale_of(self.receipt)
@@ -135,8 +198,10 @@ class Scoring:
             held = [_sums(joined, name) for name in COUNTED]
             doubt = replace(doubt, pairs_of_feature=held[0], pairs_of_label=held[1])
         mi = mutual_information_of(cells, self.method, self.tol)
-        ranked_by = self.order or orders.default_order(doubt, alone=True)
+        ranked_by = self.order or orders.default_order(doubt)
         pairs = Pairs(cells=cells, doubt=doubt, mi=mi, base=self.base, ranked_by=ranked_by)
+        if self.learned is not None and doubt is not None:
+            return replace(pairs, scores=self.learned.values(pairs, doubt))
         return pairs if self.score is None else pairs.scored(self.score)
 
     def batch(self, joined: pa.RecordBatch, cuts: Cuts) -> pa.RecordBatch:
@@ -172,8 +237,36 @@ class Task:
     """Where the order is cut."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Score batch by batch."""
-        return (self.scoring.batch(batch, self.cuts) for batch in batches)
+        """Score batch by batch, or feature by feature where the order needs whole ones."""
+        parts = batches if self.scoring.learned is None else whole_features(batches)
+        return (self.scoring.batch(batch, self.cuts) for batch in parts)
+
+
+def whole_features(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut batches anew, so that no feature stands in two of them. Pairs of a feature come side by side.
+
+    >>> import pyarrow as pa
+    >>> parts = [pa.RecordBatch.from_pydict({"feature": names}) for names in (["a", "b"], ["b", "c", "c"], ["c"])]
+    >>> [part.column("feature").to_pylist() for part in whole_features(parts)]
+    [['a'], ['b', 'b'], ['c', 'c', 'c']]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rest: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        names = batch.column("feature")
+        last = pc.index(names, names[-1]).as_py()
+        if rest and (last > 0 or names[0].as_py() != rest[0].column("feature")[0].as_py()):
+            yield pa.Table.from_batches([*rest, batch.slice(0, last)]).combine_chunks().to_batches()[0]
+            rest = []
+        elif last > 0:
+            yield batch.slice(0, last)
+        rest.append(batch.slice(last))
+    if rest:
+        yield pa.Table.from_batches(rest).combine_chunks().to_batches()[0]
 
 
 def _sums(joined: pa.RecordBatch, name: str) -> Integers:

@@ -1,4 +1,4 @@
-"""Released tables as Spark DataFrames, and their order found where they lie: pairs and features never reach the driver.
+"""Released tables as Spark DataFrames, and their order found where they lie: no more than samples reach the driver.
 
 pairs, features, labels -> scored : numbers of each pair and the bucket it falls in -> ranked : the columns of a ranking
 A bucket is a stretch of the order of all pairs. A row's rank is its place in its bucket behind all earlier buckets, so
@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from ddpmi import pooling
 from ddpmi.errors import MissingExtra, ReleaseError
 from ddpmi.scores import COLUMNS
 from ddpmi.scoring import BUCKET, COUNTED, JOINT, KEY, Cuts, Scoring, Task
@@ -92,23 +93,39 @@ def _frame(tables: Tables, name: TableName, session: SparkSession) -> DataFrame:
 
 def scored(frames: Frames, scoring: Scoring) -> DataFrame:
     """Score every pair and find its bucket."""
+    if scoring.pools:
+        scoring = _learn(frames, scoring)
     buckets = math.ceil(frames.pairs.count() / BUCKET_ROWS)
     cuts = Cuts() if buckets <= 1 else Cuts.of(_sample(frames, scoring, buckets * _SAMPLED), buckets)
     return _run(_joined(frames, frames.pairs, scoring), Task(scoring=scoring, cuts=cuts))
 
 
+def _learn(frames: Frames, scoring: Scoring) -> Scoring:
+    """Bring the pairs of some features to the driver, those that `ddpmi.pooling` would choose, and learn from them."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls them
+
+    labels = frames.labels.where("label IS NOT NULL").select("label").toArrow().sort_by("label")["label"]
+    present = frames.features.join(frames.pairs, "feature", "left_semi").select("feature")
+    some = present.orderBy(F.crc32("feature"), "feature").limit(pooling.sample_size(max(len(labels), 1)))
+    pairs = frames.pairs.join(F.broadcast(some), "feature", "left_semi")
+    return scoring.learn(_joined(frames, pairs, scoring).toArrow(), labels.combine_chunks())
+
+
 def _run(joined: DataFrame, task: Task) -> DataFrame:
+    if task.scoring.learned is not None:
+        joined = joined.repartition("feature").sortWithinPartitions("feature")
     numbers = ", ".join(f"{name} DOUBLE" for name in task.scoring.numbers)
     names = "label STRING, feature STRING, direction STRING"
     return joined.mapInArrow(task, f"{names}, {numbers}, {KEY} DOUBLE, {JOINT} BIGINT, {BUCKET} INT")
 
 
 def _sample(frames: Frames, scoring: Scoring, wanted: int) -> list[tuple[float, int, bytes, bytes]]:
-    """Take some pairs by a hash of their names; they are public, and few."""
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls them
+    """Take some pairs, or whole features, by a hash of their names; they are public, and few."""
+    from pyspark.sql import functions as F  # noqa: N812
 
     every = max(1, frames.pairs.count() // wanted)
-    some = frames.pairs.where(F.pmod(F.xxhash64("feature", "label"), F.lit(every)) == 0)
+    keys = ("feature", "label") if scoring.learned is None else ("feature",)
+    some = frames.pairs.where(F.pmod(F.xxhash64(*keys), F.lit(every)) == 0)
     keyed = _run(_joined(frames, some, scoring), Task(scoring=scoring, cuts=Cuts()))
     rows = keyed.where(F.col(KEY).isNotNull()).select(KEY, JOINT, "feature", "label").collect()
     return [(row[0], ~row[1], row[2].encode(), row[3].encode()) for row in rows]
