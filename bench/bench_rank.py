@@ -3,8 +3,8 @@
     nice python bench/bench_rank.py --out bench/results/rank.json
 
 A release of generated pairs (Zipf features, 22 labels, Gaussian noise on the receipt) is written once. Each size then
-runs in a process of its own: load the folder, rank, take the best 10 of each label; then the same with a comparison of
-the ranking with itself, and with the whole table. Seconds are processor seconds of all threads. The growth exponent is
+runs in a process of its own: load the folder, rank, take the best 10 of each label, also in the pooled order; then the same
+with a comparison of the ranking with itself, and with the whole table. Seconds are processor seconds of all threads. The growth exponent is
 that of a power law between two sizes: 1 is linear. Memory is the process's peak above what the imports take.
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 
 LABELS = 22
 SIZES = (100_000, 1_000_000, 10_000_000)
-TASKS = ("rank", "top", "compare", "table")
+TASKS = ("rank", "top", "pooled top", "compare", "table")
 NOISE = {"pairs": 1e3, "features": 1.8e3, "labels": 1e4, "total": 3e4}
 THRESHOLD = 20_000
 
@@ -86,8 +86,8 @@ def _run(queue: Any, path: str, task: str) -> None:
 
     before = _peak()
     wall, start = time.perf_counter(), time.process_time()
-    ranking = rank(Release.load(path))
-    if task == "top":
+    ranking = rank(Release.load(path), order="pooled" if task == "pooled top" else None)
+    if task in ("top", "pooled top"):
         ranking.top(10)
     elif task == "compare":
         compare(ranking, ranking)

@@ -40,7 +40,7 @@ _PATTERNS = 4  # more gain nothing on the sets of docs/decisions/accuracy.md
 _ROUNDS = 30
 _FEATURES = 1000  # that the model is fitted to, at most
 _FITTED = 1 << 17  # features x labels that it is fitted to, at most
-_CELLS = 1 << 19  # features x labels worked on at once
+_CELLS = 1 << 15  # features x labels read at once: the temporaries of one block stay in the cache
 _PRIOR = 5.0  # as many imagined features without a pattern, for each label
 _PRIOR_OWN = 0.1
 STRENGTH = 12.0
@@ -88,21 +88,34 @@ class Patterns:
         totals[pairs.label] = pairs.py
         # Relative to an empty total nothing is known, nor is anything said about its pairs.
         doubts = np.divide(noise.label, totals, out=np.zeros(labels), where=totals > 0)
-        return _fitted(pairs.rows(slice(None), 0, (pairs.features, labels)), doubts**2)
+        return _fitted(pairs.rows(labels), doubts**2)
 
     def values(self, sums: Sums, codes: Codes, noise: Noise, strength: float = STRENGTH) -> Floats:
         """Read pairs, all those of a feature together, as in `pooled`."""
-        pairs, labels = _Pairs.of(sums, codes, noise), len(self.own)
+        values = np.empty(len(sums[0]))
+        first = _first_pairs(codes[0])[:: max(_CELLS // len(self.own), 1)]
+        for start, end in zip(first, [*first[1:], len(values)], strict=True):
+            at = slice(start, end)
+            some = (sums[0][at], sums[1][at], sums[2][at], sums[3])
+            values[at] = self._block(_Pairs.of(some, (codes[0][at], codes[1][at]), noise), strength)
+        return values
+
+    def _block(self, pairs: _Pairs, strength: float) -> Floats:
+        """Read pairs that fit into one block."""
         right = np.maximum(1 + self.offsets, _LEAST)
-        values = np.zeros(len(pairs.lift))
-        step = max(_CELLS // labels, 1)
-        for start in range(0, pairs.features, step):
-            at = slice(*np.searchsorted(pairs.row, (start, start + step)))
-            rows = pairs.rows(at, start, (min(step, pairs.features - start), labels)).relative_to(right)
-            lifts = _expected_lifts(rows, self, strength)[pairs.row[at] - start, pairs.label[at]]
-            px, py = pairs.px[at], np.minimum(pairs.py[at] * right[pairs.label[at]], 1.0)
-            values[at] = orders.nearest(px * py * (1 + lifts), px, py)
-        return np.where(np.isfinite(pairs.variance), values, 0.0)
+        rows = pairs.rows(len(self.own)).relative_to(right)
+        lifts = _expected_lifts(rows, self, strength)[pairs.row, pairs.label]
+        px, py = pairs.px, np.minimum(pairs.py * right[pairs.label], 1.0)
+        return np.where(np.isfinite(pairs.variance), orders.nearest(px * py * (1 + lifts), px, py), 0.0)
+
+
+def _first_pairs(feature: Integers) -> Integers:
+    """Return where each feature's pairs begin.
+
+    >>> _first_pairs(np.array([2, 2, 5, 7, 7])).tolist()
+    [0, 2, 3]
+    """
+    return np.flatnonzero(np.diff(feature, prepend=-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +184,7 @@ def _sampled(feature: Integers, names: pa.Array, most: int) -> slice | Integers:
 
     Any engine can compute it, and it has nothing to do with how common a feature is or what it does.
     """
-    first = np.flatnonzero(np.diff(feature, prepend=-1))
+    first = _first_pairs(feature)
     if len(first) <= most:
         return slice(None)
     present = feature[first]
@@ -214,16 +227,11 @@ class _Pairs:
             label=codes[1],
         )
 
-    @property
-    def features(self) -> int:
-        """How many features occur."""
-        return int(self.row[-1]) + 1 if len(self.row) else 0
-
-    def rows(self, at: slice, first: int, shape: tuple[int, int]) -> _Rows:
-        """Arrange some pairs in so many features, from the first, and labels."""
+    def rows(self, labels: int) -> _Rows:
+        """Arrange the pairs by features and so many labels."""
+        shape = int(self.row[-1]) + 1, labels
         rows = _Rows(lift=np.zeros(shape), variance=np.full(shape, np.inf))
-        cells = self.row[at] - first, self.label[at]
-        rows.lift[cells], rows.variance[cells] = self.lift[at], self.variance[at]
+        rows.lift[self.row, self.label], rows.variance[self.row, self.label] = self.lift, self.variance
         return rows
 
 
