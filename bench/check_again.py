@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from accuracy_sums import Sums, ranked, reordered
 from bench_accuracy import CASES, sets_of
-from check_estimates import Subject, by_patterns, noise_of, plan_of, score
+from check_estimates import Subject, noise_of, parts, plan_of, score
 from check_limits import FIGURES
+from ddpmi import pooling
 
 OUT = Path(__file__).parent / "results" / "again.json"
 EPSILONS = (1, 4)
@@ -71,13 +72,14 @@ class Look:
 
     def ordered(self) -> np.ndarray:
         """The values of the pooled order."""
-        noise = noise_of(ranked(self.sums, self.plan, order="estimate"))
-        usual = self.plan.calibration.tables["pairs"].mechanism.sd
-        # Here pairs differ in their noise, which a receipt cannot say.
-        told = SimpleNamespace(
-            joint=noise.joint * self.deviation / usual, feature=noise.feature, label=noise.label, total=noise.total
-        )
-        return by_patterns(self.sums, told)
+        sums, codes = parts(self.sums), (self.sums.feature, self.sums.label)
+        usual = noise_of(ranked(self.sums, self.plan, order="estimate"))
+        deviation = usual.joint * self.deviation / self.plan.calibration.tables["pairs"].mechanism.sd
+        noise = replace(usual, joint=float(deviation.max()))
+        patterns = pooling.Patterns.fitted(sums, codes, noise, len(self.sums.labels))
+        # Here pairs differ in their noise, which no receipt can say and no function of the product takes.
+        told: Any = SimpleNamespace(joint=deviation, feature=noise.feature, label=noise.label, total=noise.total)
+        return patterns._block(pooling._Pairs.of(sums, codes, told), pooling.STRENGTH)  # noqa: SLF001
 
     def scored(self, truth: Any) -> list[float]:
         """The four overlaps."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ddpmi import rank
 from ddpmi.scores import COLUMNS, Released
-from ddpmi.scoring import BUCKET, COUNTED, JOINT, KEY, Cuts, Scoring, Task
+from ddpmi.scoring import BUCKET, COUNTED, JOINT, KEY, Cuts, Scoring, Task, whole_features
 from fake_release import Counts, exact_release, private_release
 
 NAMES = st.sampled_from(["", "a", "b", "é", "日本", "\U0001f600", "\uffff", "z" * 40])
@@ -45,6 +45,8 @@ def in_order(scored: list[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 def scored_in_batches(release: Released, scoring: Scoring, cuts: Cuts, size: int) -> list[pa.RecordBatch]:
     whole = joined(release)
+    if scoring.pools:
+        scoring = scoring.learn(pa.Table.from_batches([whole]), release.labels["label"].combine_chunks().sort())
     task = pickle.loads(pickle.dumps(Task(scoring=scoring, cuts=cuts)))
     return list(task(whole.slice(at, size) for at in range(0, whole.num_rows, size)))
 
@@ -60,16 +62,30 @@ def scored_in_batches(release: Released, scoring: Scoring, cuts: Cuts, size: int
 def test_batches_give_the_whole_ranking(
     counts: Counts, size: int, said: dict, threshold: int | None, score: Any
 ) -> None:
-    """Any cut into batches gives the rows of `rank`, bit for bit and in its order, where that is one of single pairs."""
+    """Any cut into batches gives the rows of `rank`, bit for bit and in its order, that of whole features too."""
     release = private_release(counts, threshold=threshold)
     release.receipt.update(said)
     scoring = Scoring(receipt=release.receipt, total=release.total, score=score)
     got = in_order(scored_in_batches(release, scoring, Cuts(), size))
-    order = None if threshold else "shrunk"
-    expected = rank(release, score=score, order=order).table.to_pylist()
+    expected = rank(release, score=score).table.to_pylist()
     names = [name for name in expected[0] if not name.startswith("rank")]
     assert [[row[name] for name in names] for row in got] == [[row[name] for name in names] for row in expected]
     assert scoring.counted == (said == OTHER)
+    assert scoring.pools == (threshold is None and score is None)
+
+
+@given(st.lists(st.integers(0, 3), max_size=12).map(sorted), st.integers(1, 5), st.booleans())
+def test_no_feature_stands_in_two_batches(names: list[int], size: int, empty: bool) -> None:  # noqa: FBT001
+    """However batches are cut, each comes out with whole features, and nothing is lost or moved."""
+    whole = pa.RecordBatch.from_pydict({"feature": [str(name) for name in names], "row": list(range(len(names)))})
+    batches = [whole.slice(at, size) for at in range(0, len(names), size)]
+    if empty:
+        batches = [part for batch in batches for part in (batch.slice(0, 0), batch)]
+    parts = list(whole_features(batches))
+    assert [row for part in parts for row in part.column("row").to_pylist()] == list(range(len(names)))
+    found = [set(part.column("feature").to_pylist()) for part in parts]
+    assert sum(map(len, found)) == len(set(names))
+    assert all(found)
 
 
 @given(COUNTS, st.integers(1, 6), st.integers(1, 40))

@@ -46,6 +46,7 @@ _PRIOR_OWN = 0.1
 STRENGTH = 12.0
 """How far a pair must be from its pattern, in squared deviations, to be believed against it: chosen by measurement."""
 _LEAST = 1e-4
+_DECIMALS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,8 @@ class Patterns:
         """Read pairs that fit into one block."""
         right = np.maximum(1 + self.offsets, _LEAST)
         rows = pairs.rows(len(self.own)).relative_to(right)
-        lifts = _expected_lifts(rows, self, strength)[pairs.row, pairs.label]
+        # The last bits of a product of matrices depend on what else is in the block; they must not decide between equals.
+        lifts = np.round(_expected_lifts(rows, self, strength)[pairs.row, pairs.label], _DECIMALS)
         px, py = pairs.px, np.minimum(pairs.py * right[pairs.label], 1.0)
         return np.where(np.isfinite(pairs.variance), orders.nearest(px * py * (1 + lifts), px, py), 0.0)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ddpmi.mi import Method
+    from ddpmi.pooling import Codes, Sums
     from ddpmi.views import Floats, Integers
 
 NUMBERS = COLUMNS[6:]
@@ -95,7 +96,7 @@ class Learned:
         return self.patterns.values(*_whole_rows(pairs, self.labels), doubt.noise)
 
 
-def _whole_rows(pairs: Pairs, labels: pa.Array) -> tuple[Any, Any]:
+def _whole_rows(pairs: Pairs, labels: pa.Array) -> tuple[Sums, Codes]:
     """Return the sums of pairs that bring their margins along, and numbers for their features and labels."""
     import pyarrow.compute as pc
 
