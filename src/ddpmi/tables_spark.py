@@ -97,7 +97,7 @@ def scored(frames: Frames, scoring: Scoring) -> DataFrame:
         scoring = _learn(frames, scoring)
     buckets = math.ceil(frames.pairs.count() / BUCKET_ROWS)
     cuts = Cuts() if buckets <= 1 else Cuts.of(_sample(frames, scoring, buckets * _SAMPLED), buckets)
-    return _run(_joined(frames, frames.pairs, scoring), Task(scoring=scoring, cuts=cuts))
+    return _run(_joined(frames, frames.pairs, scoring), Task(scoring=scoring, cuts=cuts), tasks=max(buckets, 1))
 
 
 def _learn(frames: Frames, scoring: Scoring) -> Scoring:
@@ -111,9 +111,9 @@ def _learn(frames: Frames, scoring: Scoring) -> Scoring:
     return scoring.learn(_joined(frames, pairs, scoring).toArrow(), labels.combine_chunks())
 
 
-def _run(joined: DataFrame, task: Task) -> DataFrame:
+def _run(joined: DataFrame, task: Task, tasks: int = 1) -> DataFrame:
     if task.scoring.learned is not None:
-        joined = joined.repartition("feature").sortWithinPartitions("feature")
+        joined = joined.repartition(tasks, "feature").sortWithinPartitions("feature")
     numbers = ", ".join(f"{name} DOUBLE" for name in task.scoring.numbers)
     names = "label STRING, feature STRING, direction STRING"
     return joined.mapInArrow(task, f"{names}, {numbers}, {KEY} DOUBLE, {JOINT} BIGINT, {BUCKET} INT")
