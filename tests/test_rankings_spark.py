@@ -79,7 +79,8 @@ def units_space(release: FakeRelease) -> FakeRelease:
 
 def grid() -> FakeRelease:
     """Release every pair of two lists, zeros and negative sums too."""
-    full = {(f, label): 0 for f in NAMES for label in "xy"} | {(f, "x"): number - 3 for number, f in enumerate(NAMES)}
+    names = [*NAMES, *(f"f{number:03d}" for number in range(40))]
+    full = {(f, label): 0 for f in names for label in "xy"} | {(f, "x"): number - 3 for number, f in enumerate(names)}
     return private_release(full, g=8, step="0.1")
 
 
