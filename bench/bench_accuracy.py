@@ -240,12 +240,15 @@ def side_by_side(errors: dict[tuple[str, float], list[np.ndarray]]) -> list[dict
     for each one it still misses. Where neither misses a tenth of the pairs both measures agree.
     """
     found = []
-    for baseline in ("paper", "paper, total free"):
-        for mine, theirs in [(e, e) for e in EPSILONS] + [(e / 2, e) for e in EPSILONS if e / 2 in EPSILONS]:
-            sides = [errors["ours", mine], errors[baseline, theirs]]
+    ours = [way for way in ("ours", "ours, public labels") if (way, EPSILONS[0]) in errors]
+    epsilons = [(e, e) for e in EPSILONS] + [(e / 2, e) for e in EPSILONS if e / 2 in EPSILONS]
+    for way, baseline in itertools.product(ours, ("paper", "paper, total free")):
+        for mine, theirs in epsilons:
+            sides = [errors[way, mine], errors[baseline, theirs]]
             values = [np.mean([misses(ranks) for ranks in side], axis=0).round(1).tolist() for side in sides]
             found.append(
                 {
+                    "way": way,
                     "baseline": baseline,
                     "epsilon": mine,
                     "baseline_epsilon": theirs,
