@@ -30,7 +30,7 @@ from ddpmi import Bounds, Budget, Plan, datasets
 from ddpmi.comparisons import compare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ddpmi.orders import Order
     from ddpmi.rankings import Ranking
@@ -272,6 +272,20 @@ def sets_of(doc: str | None, *, draws: int, choices: Iterable[str] = CASES) -> a
     parser.add_argument("--data", type=Path, default=Path(), help="folder of the public sets")
     parser.add_argument("--draws", type=int, default=draws)
     return parser.parse_args()
+
+
+def check_sets(
+    doc: str | None,
+    out: Path,
+    measure: Callable[[str, Path, int], list[dict[str, Any]]],
+    *,
+    draws: int,
+    choices: Iterable[str] = CASES,
+) -> None:
+    """Read the command line of a check, measure each of its sets and write all rows."""
+    given = sets_of(doc, draws=draws, choices=choices)
+    rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
+    out.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
 
 
 def main() -> None:

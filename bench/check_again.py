@@ -10,7 +10,6 @@ of what units have, read from the data: a little more than a product could know.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from accuracy_sums import Sums, ranked, reordered
-from bench_accuracy import CASES, sets_of
+from bench_accuracy import CASES, check_sets
 from check_estimates import Subject, noise_of, parts, plan_of, score
 from check_limits import FIGURES
 from ddpmi import pooling
@@ -155,9 +154,7 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
 def main() -> None:
     """Measure and write."""
     choices = [name for name, case in CASES.items() if case.public and not case.where]
-    given = sets_of(__doc__, draws=3, choices=choices)
-    rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
-    OUT.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
+    check_sets(__doc__, OUT, measure, draws=3, choices=choices)
 
 
 if __name__ == "__main__":

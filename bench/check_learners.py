@@ -11,7 +11,6 @@ than the pooled order, whose values they are given, is hardly in the release.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from accuracy_sums import Sums, drawn, ranked
-from bench_accuracy import sets_of
+from bench_accuracy import check_sets
 from check_estimates import Subject, by_patterns, noise_of, parts, plan_of
 from ddpmi import orders
 from ddpmi.comparisons import LABEL_TOP
@@ -66,7 +65,7 @@ class Shown:
         lift = np.clip(sums.joint / expected - 1, -1, 9)
         deviations = (sums.joint - expected) / plan.calibration.tables["pairs"].mechanism.sd
         values = {
-            "estimate": ranked(sums, plan, order="estimate").source.mi,  # type: ignore[union-attr]
+            "estimate": ranking.source.mi,  # type: ignore[union-attr]
             "shrunk": orders.shrunk(parts(sums), noise, orders.BEHIND_THRESHOLD),
             "pooled": by_patterns(sums, noise),
         }
@@ -163,9 +162,7 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and write."""
-    given = sets_of(__doc__, draws=5)
-    rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
-    OUT.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
+    check_sets(__doc__, OUT, measure, draws=5)
 
 
 if __name__ == "__main__":

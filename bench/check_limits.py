@@ -13,7 +13,6 @@ truth, so no order among them can reach more.
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import cross_val_predict
 
 from accuracy_sums import Sums, drawn, ranked, reordered
-from bench_accuracy import sets_of
+from bench_accuracy import check_sets
 from check_estimates import Subject, by_patterns, estimates, noise_of, plan_of, score
 from ddpmi import pooling
 from ddpmi.comparisons import compare
@@ -140,9 +139,7 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and write."""
-    given = sets_of(__doc__, draws=5)
-    rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
-    OUT.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
+    check_sets(__doc__, OUT, measure, draws=5)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ on the words of abstracts. Margins are exact here, which favours all rows alike 
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from accuracy_sums import Sums, exact, ranked, reordered
-from bench_accuracy import CASES, observed, sets_of
+from bench_accuracy import CASES, check_sets, observed
 from check_estimates import plan_of, score
 from check_limits import FIGURES
 from ddpmi import mi as information
@@ -111,9 +110,7 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and write."""
-    given = sets_of(__doc__, draws=3, choices=[name for name, case in CASES.items() if case.public])
-    rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
-    OUT.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
+    check_sets(__doc__, OUT, measure, draws=3, choices=[name for name, case in CASES.items() if case.public])
 
 
 if __name__ == "__main__":
