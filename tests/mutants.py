@@ -18,11 +18,11 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
-        "three thresholds spend delta three times",
+        "several thresholds spend the same delta",
         "calibration.py",
-        " + (2 if self.every else 0)",
-        "",
-        "test_calibration.py -k every_threshold",
+        "steps = self.rounds + len(self.thresholded)",
+        "steps = self.rounds + bool(self.thresholded)",
+        "test_calibration.py -k 'every_threshold or divides_delta'",
     ),
     Mutant(
         "pairs of dropped labels are shown",
@@ -233,16 +233,30 @@ MUTANTS = [
     Mutant(
         "one public list lifts the threshold",
         "plan.py",
-        "elif None not in known.values() or",
-        "elif set(known.values()) != {None} or",
+        'return ("pairs",) if self.unknown else ()',
+        'return ("pairs",) if len(self.unknown) > 1 else ()',
         "test_measurements.py -k keeps_the_threshold",
     ),
     Mutant(
         "grid mode forgets the threshold of features",
-        "calibration.py",
-        "if table == scheme.thresholded or",
-        'if table == scheme.thresholded == "pairs" or',
+        "plan.py",
+        "return self.unknown\n",
+        'return self.unknown if "labels" in self.unknown else ()\n',
         "test_measurements.py -k hides_rare",
+    ),
+    Mutant(
+        "grid mode forgets the threshold of labels",
+        "plan.py",
+        "return self.unknown\n",
+        "return self.unknown[:1]\n",
+        "test_measurements.py -k needs_no_list",
+    ),
+    Mutant(
+        "a label's threshold forgets how much one unit adds",
+        "calibration.py",
+        "threshold = _threshold(mechanism, bounding, moved.linf, delta, most=_keys_of_a_unit(bounding, table))",
+        "threshold = _threshold(mechanism, bounding, min(moved.linf, 2**bounding.g), delta, most=_keys_of_a_unit(bounding, table))",
+        "test_calibration.py -k divides_delta",
     ),
     Mutant(
         "one pass serves plans with other lists",
@@ -282,8 +296,8 @@ MUTANTS = [
     Mutant(
         "a set union lifts the threshold of pairs with unknown labels",
         "plan.py",
-        "(self.selection is not None and self.known_labels is not None)",
-        "self.selection is not None",
+        '"labels": self.known_labels is not None',
+        '"labels": self.known_labels is not None or self.selection is not None',
         "test_selection.py -k 'unknown_labels or together_cost'",
     ),
     Mutant(

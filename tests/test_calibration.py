@@ -165,6 +165,24 @@ def test_every_threshold_is_the_smallest_that_its_part_of_delta_allows() -> None
         assert made.cost.delta == Fraction(1, 2 * 10**6)
 
 
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("space", ["events", "units"])
+def test_a_grid_divides_delta_between_features_and_labels(mechanism: str, space: str) -> None:
+    """Each threshold is the smallest that a quarter of delta allows; pairs have none, and half of delta is charged."""
+    made = plan(pairs=4, labels=2, grid=True, mechanism=mechanism, space=space).calibration
+    moved = sensitivities(made.bounding, units=space == "units")
+    allowed = math.log(1e-6 / 4)
+    # In units space all pairs of a unit weigh the same in features, which allows a lower threshold than this one.
+    keys = {"labels": 2} if space == "units" else {"labels": 2, "features": made.bounding.most_pairs}
+    for table, most in keys.items():
+        noise, linf = made.tables[table], moved[table].linf
+        assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf) <= allowed
+        assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf - 1) > allowed
+    assert made.tables["pairs"].threshold is None
+    assert made.cost.delta == Fraction(1, 2 * 10**6)
+    assert list(made.units_to_show) == ["features", "labels"]
+
+
 def test_units_with_one_pair_are_counted_on_the_grid_of_the_counts() -> None:
     """No weight is needed, so one unit moves a sum by its value alone, and noise is drawn on whole counts."""
     made = plan(pairs=1, distinct="units").calibration

@@ -211,9 +211,30 @@ def test_the_highest_threshold_counts() -> None:
     tables = {name: dict(entry) for name, entry in release.receipt["tables"].items()}
     tables["labels"]["threshold"] = 90_000
     every = rank(replace(release, receipt=release.receipt | {"tables": tables})).source
-    assert (plain.doubt.hides.threshold, every.doubt.hides.threshold) == (20_000, 90_000)
-    least, most = (float(np.max(certainty.hidden_most(pairs, pairs.doubt, 0.95))) for pairs in (plain, every))
+    assert {plain.doubt.hides.pairs.threshold, plain.doubt.hides.labels.threshold} == {20_000}
+    # A label that was dropped takes its pairs with it; those of the others are hidden by their own threshold alone.
+    assert (every.doubt.hides.pairs.threshold, every.doubt.hides.labels.threshold) == (20_000, 90_000)
+    tables["features"]["threshold"] = 50_000
+    both = rank(replace(release, receipt=release.receipt | {"tables": tables})).source
+    assert (both.doubt.hides.pairs.threshold, both.doubt.hides.labels.threshold) == (50_000, 90_000)
+    least, most = (certainty.hidden_most(pairs, pairs.doubt, 0.95)[:-1].min() for pairs in (plain, both))
     assert 0 < least < most
+
+
+def test_a_grid_of_found_labels_hides_labels() -> None:
+    """What a dropped label tells is bounded by the threshold of labels, what a dropped feature tells by that of features."""
+    release = noisy_release(truth(), 0, threshold=None)
+    tables = {name: dict(entry) for name, entry in release.receipt["tables"].items()}
+    bounds = []
+    for features, labels in ((None, 90_000), (50_000, 90_000), (50_000, None)):
+        tables["features"]["threshold"], tables["labels"]["threshold"] = features, labels
+        pairs = rank(replace(release, receipt=release.receipt | {"tables": tables})).source
+        bounds.append(certainty.hidden_most(pairs, pairs.doubt, 0.95))
+    assert np.all(bounds[0][:-1] == 0)
+    assert bounds[0][-1] > 0
+    assert np.all(bounds[1][:-1] > 0)
+    # Two things may go wrong instead of one, so each has half the chance.
+    assert bounds[1][:-1] == pytest.approx(bounds[2][:-1], rel=0.1)
 
 
 def test_a_grid_hides_features() -> None:

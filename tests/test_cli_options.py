@@ -56,6 +56,7 @@ PLANS = {
     "labels only": (("--labels-only", "west", "--labels-only", "north"), {"labels_only": ["north", "west"]}),
     "a label like an option": (("--labels-only=--x",), {"labels_only": ["--x"]}),
     "grid": (("--grid", "--public-labels", "labels.txt"), {"grid": True, "public_labels": LABELS}),
+    "grid alone": (("--grid",), {"grid": True}),
     "marginals": (("--marginals", "other"), {"marginals": "other"}),
     "units": (("--space", "units"), {"space": "units"}),
 }
@@ -98,6 +99,9 @@ def test_an_empty_grid_speaks_of_features(lists: Place) -> None:
     lists.write("one.csv", [(f"{CANARY}-1", "a", "north")])
     ran = lists.release("--grid", "--public-labels", "labels.txt", data="one.csv")
     assert (ran.code, "no feature reached the threshold" in ran.err) == (0, True)
+    assert "no label reached" not in ran.err
+    ran = lists.release("--grid", data="one.csv", output="alone.release")
+    assert (ran.code, "no feature reached" in ran.err, "or no label reached" in ran.err) == (0, True, True)
 
 
 DAYS = {"unit": "who", "feature": "drink", "label": "day"}
@@ -205,10 +209,9 @@ REFUSED = {
     "a folder as list": ((*PLAIN, "--public-features", "."), "there is no file"),
     "empty name of a list": ((*PLAIN, "--public-features", ""), "there is no file"),
     "empty label": ((*PLAIN, "--labels-only", "a", "--labels-only", ""), "--labels-only is empty"),
-    "grid without labels": ((*PLAIN, "--grid"), "public_labels is not given"),
     "grid with both lists": (
         (*PLAIN, "--grid", "--public-labels", "labels.txt", "--public-features", "features.txt"),
-        "already lists them",
+        "both are known beforehand",
     ),
     "grid and other": (
         (*PLAIN, "--grid", "--public-labels", "labels.txt", "--marginals", "other"),
@@ -304,8 +307,8 @@ def test_wrong_usage_elsewhere(lists: Place, words: tuple[str, ...]) -> None:
         ('label=sql("year(visited)")', '--label-sql "year(visited)"'),
         ("where=\"country = 'NZ'\"", "--where \"country = 'NZ'\""),
         (
-            "leave grid out: two public lists release every pair",
-            "leave --grid out: two public lists release every pair",
+            "leave grid out: every pair of known keys is released",
+            "leave --grid out: every pair of known keys is released",
         ),
         ('score="chi2"', "--score chi2"),
         ("space='units'", "--space units"),

@@ -138,6 +138,48 @@ def test_lone_features_show_no_more_often_than_delta_in_grid_mode() -> None:
         assert rate.events > 20
 
 
+def test_a_grid_needs_no_list_of_labels() -> None:
+    """Labels are found by their totals: a true zero is shown, a label of one unit is not, and nothing is drawn twice."""
+    rows = [*groups(6000), ("lone", "common", "SECRET")]
+    found = seeded_release(ddpmi.observe(table(rows)), plan(grid=True), seed=1)
+    assert [key for (key,) in keys(found, "labels")] == list(LABELS)
+    assert keys(found, "pairs") == [(f, label) for f in ("common", "never-c") for label in LABELS]
+    assert ("never-c", "absence") in {
+        (row["feature"], row["direction"]) for row in ddpmi.rank(found).to_dicts() if row["label"] == "c"
+    }
+
+
+@pytest.mark.parametrize("space", ["events", "units"])
+def test_lone_labels_show_no_more_often_than_their_part_of_delta(space: str) -> None:
+    """Over 10,000 units with a label of their own one shows within delta/4 = 1e-2 (false alarm below 1e-7)."""
+    from ddpmi.testing import threshold_check
+
+    for mechanism in ("laplace", "gaussian"):
+        made = plan(grid=True, space=space, budget=Budget(1, 0.04), bounds=Bounds(pairs=2), mechanism=mechanism)
+        rate = threshold_check(ddpmi.observe, made, pairs=4, units=10_000, alone_in="label")
+        assert rate.allowed == 0.02
+        assert replace(rate, allowed=0.01).p_value > 1e-7
+        assert rate.events > 0
+
+
+def test_a_grid_selects_only_what_is_not_known() -> None:
+    """Listed features, or labels that are ranked alone, appear whatever the data; the others have to reach a threshold."""
+    obs = ddpmi.observe(table([*groups(6000), ("lone", "SECRET", "SECRET")]))
+    listed = seeded_release(obs, plan(grid=True, public_features=["common", "nowhere"]), seed=1)
+    assert keys(listed, "pairs") == [(f, label) for f in ("common", "nowhere") for label in LABELS]
+    alone = seeded_release(obs, plan(grid=True, labels_only=["c", "zz"]), seed=1)
+    assert keys(alone, "pairs") == [(f, label) for f in ("common", "never-c") for label in ("c", "zz")]
+    chosen = seeded_release(obs, plan(grid=True, selection="set_union"), seed=1)
+    assert keys(chosen, "pairs") == [(f, label) for f in ("common", "never-c") for label in LABELS]
+
+
+def test_a_grid_of_nothing_is_empty() -> None:
+    """Where no feature or no label reaches its threshold there is no pair."""
+    for rows in ([], [(f"u{n}", "common", f"own{n}") for n in range(2000)]):
+        found = seeded_release(ddpmi.observe(table(rows)), plan(grid=True), seed=1)
+        assert (keys(found, "pairs"), keys(found, "labels")) == ([], [])
+
+
 def test_other_marginals_add_what_was_dropped() -> None:
     """With next to no noise they equal the measured ones, over dropped pairs too."""
     rows = [*groups(), *((f"u{n}", f"rare{n}", "a") for n in range(0, 90, 3))]
@@ -199,6 +241,17 @@ def test_unit_counts_are_those_of_plain_python() -> None:
     assert (found.total, found.receipt["space"]) == (2, "units")
 
 
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_a_unit_under_three_labels_moves_unit_counts_no_further_than_declared(mechanism: str) -> None:
+    """And in labels as far as that: the declared bound is tight."""
+    made = plan(space="units", bounds=Bounds(pairs=3, labels=3), mechanism=mechanism)
+    rest = groups(30)
+    rows = [*rest, *(("new", "common", label) for label in LABELS)]
+    replay = sensitivity_replay(ddpmi.observe(table(rows)), ddpmi.observe(table(rest)), made)
+    assert all(moved.within for moved in replay)
+    assert [(moved.l1, moved.l2_squared) for moved in replay if moved.table == "labels"] == [(3, 3)]
+
+
 @settings(max_examples=20, deadline=None)
 @given(rows=hostile_rows(), labels=st.integers(1, 3), strategy=st.sampled_from(["scale", "sample"]), data=st.data())
 def test_one_unit_moves_unit_counts_no_further_than_declared(
@@ -251,8 +304,9 @@ def test_one_label_alone_groups_less() -> None:
         {"public_labels": "abc"},
         {"public_labels": [1]},
         {"public_features": ["\ud800"]},
-        {"grid": True},
         {"grid": True, "public_labels": ["a"], "public_features": ["f"]},
+        {"grid": True, "public_labels": ["a"], "selection": "sips"},
+        {"grid": True, "thresholds": "every"},
         {"grid": True, "public_labels": ["a"], "marginals": "other"},
         {"space": "units", "marginals": "other"},
         {"space": "units", "bounds": Bounds(pairs=2, clip=5)},
@@ -282,6 +336,7 @@ def test_options_survive_a_round_trip_and_change_the_digest() -> None:
         plan(public_features=["f"]),
         plan(labels_only=["a"]),
         plan(grid=True, public_labels=["a"]),
+        plan(grid=True),
         plan(marginals="other"),
         plan(space="units"),
         plan(thresholds="every"),

@@ -153,6 +153,9 @@ def test_relies_on_says_what_was_taken_on_trust() -> None:
         ({"public_labels": ["a"], "public_features": ["f"]}, "nothing is thresholded"),
         ({"labels_only": ["a"]}, "labels_only: 1 labels are ranked"),
         ({"grid": True, "public_labels": ["a"]}, "A feature needs about"),
+        ({"grid": True}, "grid: features and labels are selected by their totals"),
+        ({"grid": True}, "A label needs about"),
+        ({"grid": True, "public_features": ["f"]}, "grid: labels are selected by their totals"),
         ({"marginals": "other"}, "marginals: what was dropped"),
         ({"space": "units"}, "space: units are counted"),
     ],
@@ -165,14 +168,19 @@ def test_explain_has_a_line_for_each_option(options: dict[str, object], line: st
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, False),
+        ({}, True),
         ({"public_labels": ["a", "b"]}, True),
+        ({"bounds": Bounds(pairs=1), "distinct": "units"}, False),
+        ({"bounds": Bounds(pairs=1), "distinct": "units", "public_labels": ["a", "b"]}, True),
+        ({"grid": True}, False),
+        ({"marginals": "other"}, False),
+        ({"thresholds": "every"}, False),
+        ({"selection": "sips"}, False),
         ({"public_labels": ["a", "b"], "grid": True}, False),
         ({"public_labels": ["a", "b"], "public_features": ["f"]}, False),
     ],
 )
-def test_explain_recommends_the_grid_to_those_who_know_the_labels(options: dict[str, object], *, said: bool) -> None:
-    """And only to those."""
-    assert (
-        "With grid=True only features do" in Plan(budget=BUDGET, bounds=Bounds(pairs=5), **options).explain()
-    ) == said
+def test_explain_recommends_the_grid_where_it_was_measured_to_help(options: dict[str, object], *, said: bool) -> None:
+    """Where labels are public or a unit has several pairs, and pairs would need a threshold without need."""
+    plan = Plan(**({"budget": BUDGET, "bounds": Bounds(pairs=5)} | options))
+    assert ("grid=True shows every pair" in plan.explain()) == said

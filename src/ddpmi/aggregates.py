@@ -94,9 +94,9 @@ def pairs(*, every: bool) -> str:
     )
 
 
-def all_features(source: str, dialect: Dialect) -> str:
-    """Return the exact sum of every feature that occurs, for selection by threshold."""
-    return f"SELECT feature, {clamp(dialect.sum('sum'))} AS sum FROM {source} GROUP BY feature"
+def every_key(key: str, source: str, dialect: Dialect) -> str:
+    """Return the exact sum of every feature or label that occurs, for selection by threshold."""
+    return f"SELECT {key}, {clamp(dialect.sum('sum'))} AS sum FROM {source} GROUP BY {key}"
 
 
 def margin(key: str, source: str, dialect: Dialect) -> str:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 MechanismName = Literal["laplace", "gaussian"]
 Mechanism = DiscreteLaplace | DiscreteGaussian
 TABLES = ("pairs", "features", "labels", "total")
-_MARGINS = ("features", "labels")
 
 _FINEST_WEIGHT = 8
 _LARGEST_INTEGER = 2**53
@@ -45,19 +44,17 @@ class Scheme:
     """Keys with a public list: feature, label."""
     units: bool = False
     """Whether labels and total count units instead of events."""
-    thresholded: Literal["pairs", "features"] | None = "pairs"
-    """The table whose keys are private; None where every key is known beforehand."""
+    thresholded: tuple[str, ...] = ("pairs",)
+    """The tables whose keys have to reach a threshold; none where every key is known beforehand."""
     rounds: int = 0
     """Rounds of a private set union over features."""
     sample_rate: Fraction | None = None
     """The probability that a unit takes part at all; None for everybody."""
-    every: bool = False
-    """Whether features and labels have to reach a threshold of their own, after the pairs."""
 
     def delta_of_each(self, delta: Fraction) -> Fraction:
         """Divide what thresholds may fail by over all thresholded steps; 0 where there is none."""
-        # proof: set-union.delta
-        steps = self.rounds + (self.thresholded is not None) + (2 if self.every else 0)
+        # proof: set-union.delta, grid.labels
+        steps = self.rounds + len(self.thresholded)
         return delta / 2 / steps if steps else Fraction(0)
 
 
@@ -81,7 +78,7 @@ class Calibration:
     tables: Mapping[str, TableNoise]
     cost: Cost
     """What the release costs; without the gain of sampling."""
-    thresholded: Literal["pairs", "features"] | None
+    scheme: Scheme
     threshold_delta: Fraction
     """How often any thresholded step may show what one unit alone has."""
     selection: tuple[TableNoise, ...] = ()
@@ -93,11 +90,18 @@ class Calibration:
         return self.bounding.bounds.levels * 2**self.bounding.g if self.bounding.bounds else 1
 
     @property
+    def units_to_show(self) -> dict[str, float]:
+        """How many units it takes to reach each threshold: at full value, and in labels with ``pairs`` pairs each."""
+        bounds = self.bounding.bounds
+        whole = 1 if self.scheme.units else self.unit_weight * (bounds.pairs if bounds else 1)
+        weights = {"pairs": self.unit_weight, "features": self.unit_weight, "labels": whole}
+        rate = float(self.bounding.sample_rate or 1)
+        return {table: (self.tables[table].threshold or 0) / weights[table] / rate for table in self.scheme.thresholded}
+
+    @property
     def threshold_in_units(self) -> float:
-        """How many light units at full value it takes to reach the threshold; 0 where there is none."""
-        if self.thresholded is None:
-            return 0.0
-        return (self.tables[self.thresholded].threshold or 0) / self.unit_weight / float(self.bounding.sample_rate or 1)
+        """How many units it takes to reach the first threshold; 0 where there is none."""
+        return next(iter(self.units_to_show.values()), 0.0)
 
     @property
     def badness(self) -> tuple[float, float]:
@@ -114,7 +118,7 @@ def calibrate(
         InputError: The numbers do not fit 64-bit arithmetic, or the budget cannot pay for the mechanism.
     """
     delta = scheme.delta_of_each(budget.delta)
-    if budget.delta == 0 and (scheme.rounds or scheme.thresholded is not None):
+    if budget.delta == 0 and (scheme.rounds or scheme.thresholded):
         raise InputError(
             "delta must be positive, because which pairs occur is private: got delta=0.",
             hint="Budget(epsilon=1, delta=1e-7)",
@@ -137,7 +141,7 @@ def calibrate(
                 bounding=bounding,
                 tables=tables,
                 cost=_cost(budget, shares, rho, delta=spent),
-                thresholded=scheme.thresholded,
+                scheme=scheme,
                 threshold_delta=spent,
                 selection=_selection(bounding, shares, rho, delta),
             )
@@ -277,9 +281,9 @@ def _with_noise(
     for table, width in widths.items():
         mechanism = DiscreteLaplace(scale=width) if rho is None else DiscreteGaussian(variance=width)
         threshold = None
-        if table == scheme.thresholded or (scheme.every and table in _MARGINS):
+        if table in scheme.thresholded:
             moved = sensitivities(bounding, units=scheme.units)[table]
-            # proof: threshold.every
+            # proof: threshold.every, grid.selection, grid.labels
             threshold = _threshold(mechanism, bounding, moved.linf, delta, most=_keys_of_a_unit(bounding, table))
         found[table] = (mechanism, threshold)
     return found

@@ -244,7 +244,7 @@ class Cascade:
             units = fold.plan.calibration
             seen = (
                 "every listed pair shows"
-                if units.thresholded is None
+                if not units.units_to_show
                 else f"{units.threshold_in_units:.0f} units to be seen"
             )
             lines += [

@@ -159,16 +159,20 @@ def hidden_most(pairs: Pairs, doubt: Doubt, confidence: float) -> Floats:
     """Bound the mutual information of pairs that were not released, for each label and for labels not released.
 
     A pair below the threshold has a small joint sum. By presence it tells most if it is all of its feature; by
-    absence, if its feature is the largest that was not released with the label. 0 where nothing is hidden.
+    absence, if its feature is the largest that was not released with the label. A label below a threshold of its own
+    tells no more than its entropy. 0 where nothing is hidden.
     """
     count = len(pairs.cells.labels)
     if doubt.hides is None:
         return np.zeros(count + 1)
-    total = max(pairs.cells.total, 1)
-    noise, threshold = doubt.noise, doubt.hides.threshold / total
-    # No more than 1 / threshold pairs have such a sum, so as many chances are enough.
-    reach = _one_sided((1 - confidence) * _HIDDEN * min(threshold, 1.0), heavy=noise.heavy)
-    largest = min(max(threshold + reach * doubt.hides.sd / total, 0.0), 1.0)
+    total, noise = max(pairs.cells.total, 1), doubt.noise
+    cuts = {cut for cut in (doubt.hides.pairs, doubt.hides.labels) if cut.threshold}
+    # No more than 1 / threshold pairs, or labels, have such a sum, so as many chances are enough.
+    least_share = min(min(cut.threshold for cut in cuts) / total, 1.0)
+    reach = _one_sided((1 - confidence) * _HIDDEN / len(cuts) * least_share, heavy=noise.heavy)
+    largest, of_labels = (
+        min(max((cut.threshold + reach * cut.sd) / total, 0.0), 1.0) for cut in (doubt.hides.pairs, doubt.hides.labels)
+    )
     label = np.clip(pairs.cells.label_sums / total, 0.0, 1.0)
     slack = reach * math.hypot(noise.label, noise.total)
     least, most = np.clip(label - slack, largest, 1.0), np.minimum(label + slack, 1.0)
@@ -176,7 +180,7 @@ def hidden_most(pairs: Pairs, doubt: Doubt, confidence: float) -> Floats:
     feature = np.zeros(count) if doubt.hides.features else _largest_missing(pairs) / total
     feature = np.where(feature > 0, np.clip(feature + reach * math.hypot(noise.feature, noise.total), 0, 1), largest)
     absence = mutual_information(np.maximum(0.0, feature - (1 - most)), feature, most)
-    unknown = min(largest, _unlabelled(pairs, doubt, reach))
+    unknown = min(of_labels, _unlabelled(pairs, doubt, reach), 0.5)  # more than half has less entropy
     return np.append(np.maximum(presence, absence), mutual_information(unknown, unknown, unknown))
 
 

@@ -192,7 +192,7 @@ class KeyOptions:
     labels_only: Annotated[tuple[str, ...], Parameter(metavar="NAME", show_default=False)] = ()
     """Rank this label alone, against everybody else, who still count in the totals; may be repeated."""
     grid: Annotated[bool, Parameter(show_default=False)] = False
-    """Select features by their totals, then release each of them with every public label, zeros too."""
+    """Select features and labels by their totals, those that are not listed, then release every pair of them, zeros too."""
     marginals: Literal["measured", "other"] = "measured"
     """Measure the totals, or measure what was dropped and add it to the released pairs."""
 

@@ -273,9 +273,11 @@ def warn_if_empty(release: Release, pairs: int) -> None:
     if (plan := release.plan) is None:
         say("Warning: the data has no pair: no row has a unit, a feature and a label.")
         return
-    units = math.ceil(plan.calibration.threshold_in_units)
-    what = "feature" if plan.calibration.thresholded == "features" else "pair"
-    say(f"Warning: nothing was released, because no {what} reached the threshold of about {units} units.")
+    needed = [
+        f"no {table.removesuffix('s')} reached the threshold of about {math.ceil(units)} units"
+        for table, units in plan.calibration.units_to_show.items()
+    ]
+    say(f"Warning: nothing was released, because {' or '.join(needed) or 'no feature was selected'}.")
     say("Hint: raise --epsilon or --delta, lower --pairs, or merge labels; plans are free: ddpmi plan --help")
 
 

@@ -13,7 +13,7 @@ from ddpmi import profiles, uncertainty
 from ddpmi.scores import are_summed, said, scale_of, space_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -28,15 +28,31 @@ _ROUGH = 0.4  # grid steps squared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hidden:
-    """What a threshold kept back."""
+class Cut:
+    """What thresholds kept back: sums below the highest of them, or nothing where it is 0."""
 
-    threshold: int
-    """Sums below it were not released, in grid steps."""
-    sd: float
-    """Deviation of these sums, in grid steps."""
+    threshold: int = 0
+    """In grid steps."""
+    sd: float = 0.0
+    """Deviation of the sums that were compared with it, in grid steps; the widest."""
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[int, float]]) -> Cut:
+        """Take the highest of some thresholds, each with the deviation of its sums."""
+        every = [(0, 0.0), *found]
+        return cls(threshold=max(threshold for threshold, _ in every), sd=max(sd for _, sd in every))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """What thresholds kept back."""
+
+    pairs: Cut
+    """Pairs of released labels."""
+    labels: Cut
+    """Pairs of other labels: none of them, or no whole label, reached it."""
     features: bool
-    """Whether it kept back whole features instead of pairs."""
+    """Whether features were kept back as a whole, so that no pair is missing from a released feature and label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +101,7 @@ class Doubt:
             total=cells.total,
             pairs_of_feature=np.bincount(cells.feature_code, minlength=len(cells.features)) if summed else None,
             pairs_of_label=np.bincount(cells.label_code, minlength=len(cells.labels)) if summed else None,
-            hides=_hidden(tables, {name: sd / float(cells.unit) for name, sd in users.items()}),
+            hides=_hidden(receipt, {name: sd / float(cells.unit) for name, sd in users.items()}),
             labels_known=bool(said(receipt, "public_labels") or said(receipt, "labels_only")),
             units=space_of(receipt) == "units",
         )
@@ -135,15 +151,21 @@ def _deviations(receipt: Mapping[str, Any], unit: float) -> dict[str, float]:
     return {name: math.sqrt(sd**2 + _ROUGH * steps[name] ** 2) if sd else 0.0 for name, sd in found.items()}
 
 
-def _hidden(tables: Mapping[str, Any], sds: Mapping[str, float]) -> Hidden | None:
-    """Find the highest threshold: a pair is at most what its feature or label is, which may have been dropped too."""
-    found = [
-        (int(entry["threshold"]), sds[name]) for name, entry in tables.items() if entry.get("threshold") is not None
-    ]
+def _hidden(receipt: Mapping[str, Any], sds: Mapping[str, float]) -> Hidden | None:
+    """Find the highest thresholds: a pair is at most what its feature or label is, which may have been dropped too."""
+    tables = receipt["tables"]
+    steps = {"labels": scale_of(receipt)[0]}
+    found = {
+        name: (int(entry["threshold"]) * steps.get(name, 1), sds[name])
+        for name, entry in tables.items()
+        if entry.get("threshold") is not None
+    }
     if not found:
         return None
-    threshold = max(threshold for threshold, _ in found)
-    return Hidden(threshold=threshold, sd=max(sd for _, sd in found), features=tables["pairs"].get("threshold") is None)
+    within = Cut.of(found[name] for name in found if name != "labels")
+    # A label without a threshold of its own is hidden with its pairs.
+    whole = Cut.of([found["labels"]]) if "pairs" not in found and "labels" in found else Cut.of(found.values())
+    return Hidden(pairs=within, labels=whole, features="pairs" not in found)
 
 
 def _kind(entry: Mapping[str, Any]) -> Literal["gaussian", "laplace"]:

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 #: Nothing recommends a selection: see docs/decisions/set-union.md.
 _ADVICE = (
     "It names more features; on words by years it did not improve the top ranks, which pairs decide.",
-    "With public labels, grid=True selects about as many features and needs no share of its own.",
+    "grid=True selects about as many features and needs no share of its own.",
 )
 #: Measured: docs/decisions/accuracy.md.
-_GRID_ADVICE = "Pairs still need a threshold. With grid=True only features do; on four public sets that ranked nearer to the truth."
+_GRID_ADVICE = (
+    "Pairs have to reach a threshold. grid=True shows every pair of features and labels that reach theirs;",
+    "on four public sets with up to 166 labels that ranked nearer to the truth.",
+)
 
 
 def explain(plan: Plan, dialect: Dialect) -> str:
@@ -55,26 +58,25 @@ def guarantee(plan: Plan) -> str:
 
 def visible(plan: Plan) -> str:
     """Say how many units it takes to be seen."""
-    thresholded = plan.calibration.thresholded
-    if thresholded is None:
+    found = plan.calibration.units_to_show
+    if not found:
         if plan.selection is not None:
             return (
                 "Every pair of a selected feature with a known label is released, zeros too; pairs have no threshold."
             )
         return "Every pair of the public lists is released, with noise on zeros too; nothing is thresholded."
-    units = math.ceil(plan.calibration.threshold_in_units)
     value = "" if plan.bounds.clip is None else f" at the full value of {shortest(plan.bounds.clip)}"
-    what = "pair" if thresholded == "pairs" else "feature"
-    text = (
-        f"A {what} needs about {units} units{value} to be seen"
-        f" (threshold {plan.calibration.tables[thresholded].threshold} on the noisy sum);\n"
-        f"units with more than {plan.bounds.pairs} pairs count for less than one."
-    )
-    return (
-        text
-        if not plan.grid
-        else f"{text}\nEvery pair of such a feature with the public labels is then released, zeros too."
-    )
+    of_labels = f" with {plan.bounds.pairs} pairs each" if plan.space == "events" and plan.bounds.pairs > 1 else ""
+    lines = [
+        f"A {table.removesuffix('s')} needs about {math.ceil(units)} units"
+        f"{of_labels if table == 'labels' else value} to be seen"
+        f" (threshold {plan.calibration.tables[table].threshold} on the noisy sum);"
+        for table, units in found.items()
+    ]
+    lines.append(f"units with more than {plan.bounds.pairs} pairs count for less than one.")
+    if plan.grid:
+        lines.append("Every pair of such features and labels, or of listed ones, is then released, zeros too.")
+    return "\n".join(lines)
 
 
 def _selected(plan: Plan) -> str:
@@ -116,12 +118,10 @@ def _options(plan: Plan) -> str:
         if keys is not None:
             what = name.removeprefix("public_")
             lines.append(f"{name}: {len(keys)} {what} are known beforehand; all appear, rows of others vanish.")
-    if plan.public_labels is not None and plan.public_features is None and not plan.grid and plan.selection is None:
-        lines.append(_GRID_ADVICE)
     if plan.labels_only is not None:
         lines.append(f"labels_only: {len(plan.labels_only)} labels are ranked, each against everybody else.")
     if plan.grid:
-        lines.append("grid: features are selected by their totals, then every pair with the public labels is released.")
+        lines.append(f"grid: {' and '.join(plan.unknown)} are selected by their totals, then every pair is released.")
     if plan.thresholds == "every":
         lines.append("thresholds: features and labels have to reach a threshold too, and take their pairs with them.")
     if plan.marginals == "other":
@@ -129,6 +129,9 @@ def _options(plan: Plan) -> str:
     if plan.space == "units":
         lines.append("space: units are counted, each once in its label and in the total; values are ignored.")
         lines.append("Units with more than `pairs` pairs count less than one in pairs and features: a known bias.")
+    several = plan.public_labels is not None or plan.bounds.pairs > 1
+    if several and plan.thresholded == ("pairs",) and plan.marginals == "measured" and plan.selection is None:
+        lines.extend(_GRID_ADVICE)
     return "\n".join(lines)
 
 

@@ -1,7 +1,7 @@
 """Draw the tables of a release once, in the order that keeps unknown keys private.
 
 Pairs first, behind their threshold; then sums over features, labels and all, over keys that are known by then. With a
-grid, features come first. Exact sums take the same way without noise.
+grid, features and labels come first. Exact sums take the same way without noise.
 """
 
 from __future__ import annotations
@@ -48,6 +48,11 @@ class Reading:
     units: bool = False
     every: bool = False
     """Whether features and labels have thresholds too, and pairs of dropped ones are dropped."""
+
+    @property
+    def lists(self) -> dict[str, tuple[str, ...] | None]:
+        """The keys that appear whatever the data, by column."""
+        return {"feature": self.features, "label": self.labels}
 
     @classmethod
     def of(cls, plan: Plan) -> Reading:
@@ -158,19 +163,18 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
         source: Random words; the process's cryptographic source by default.
     """
     draw = _Drawing(engine, reading, source)
-    features_known, labels_known = draw.know_beforehand()
+    known = {key: draw.beforehand(key, listed) for key, listed in reading.lists.items()}
     seen = "seen_pairs" if reading.every else "drawn_pairs"
-    draw.table("pairs", aggregates.pairs(every=features_known and labels_known), name=seen)
+    draw.table("pairs", aggregates.pairs(every=all(known.values())), name=seen)
     # proof: threshold.known-keys
-    if not features_known:
-        draw.know("feature", f"SELECT DISTINCT feature FROM {seen}")
-    if not labels_known:
-        draw.know("label", f"SELECT DISTINCT label FROM {seen}")
+    for key, is_known in known.items():
+        if not is_known:
+            draw.know(key, f"SELECT DISTINCT {key} FROM {seen}")
     if reading.other:
         engine.run(Step(name="kept", shape="(feature, label)", sql="SELECT feature, label FROM drawn_pairs"))
-    if not reading.grid:
-        draw.margin("feature")
-    draw.margin("label")
+    for key in known:
+        if key not in draw.selected:
+            draw.margin(key)
     draw.table("total", aggregates.total("all_units" if reading.units else "joint", engine.dialect))
     if reading.every:
         # proof: threshold.every
@@ -184,21 +188,24 @@ class _Drawing:
 
     def __init__(self, engine: Engine, reading: Reading, source: Source | None) -> None:
         self.engine, self.reading, self.source = engine, reading, source
+        self.selected: list[str] = []
+        """Keys that were chosen by their own sums, which are drawn by then."""
 
-    def know_beforehand(self) -> tuple[bool, bool]:
-        """Settle the keys that are public before pairs are drawn; tell whether features are, and whether labels are."""
-        reading, rounds = self.reading, self.reading.bounding.rounds
-        if reading.grid:
-            # proof: grid.selection
-            self.table("features", aggregates.all_features(self._origin("feature"), self.engine.dialect))
-            self.know("feature", "SELECT feature FROM drawn_features")
-        elif rounds:
-            self.know("feature", f"SELECT feature FROM {vocabulary(reading.bounding)}")
-        elif reading.features is not None:
-            self.engine.put("known_features", _keys("feature", reading.features))
-        if reading.labels is not None:
-            self.engine.put("known_labels", _keys("label", reading.labels))
-        return reading.grid or rounds > 0 or reading.features is not None, reading.labels is not None
+    def beforehand(self, key: str, listed: Sequence[str] | None) -> bool:
+        """Settle which features or labels are public before pairs are drawn; tell whether they are."""
+        bounding = self.reading.bounding
+        if key == "feature" and bounding.rounds:
+            self.know(key, f"SELECT feature FROM {vocabulary(bounding)}")
+        elif listed is not None:
+            self.engine.put(f"known_{key}s", _keys(key, listed))
+        elif self.reading.grid:
+            # proof: grid.selection, grid.labels
+            self.table(_margin(key), aggregates.every_key(key, self._origin(key), self.engine.dialect))
+            self.know(key, f"SELECT {key} FROM drawn_{key}s")
+            self.selected.append(key)
+        else:
+            return False
+        return True
 
     def know(self, key: str, sql: str) -> None:
         """From here on these keys are public."""
@@ -207,7 +214,7 @@ class _Drawing:
     def margin(self, key: str) -> None:
         """Sums over one key for every known key."""
         dialect = self.engine.dialect
-        table: TableName = "features" if key == "feature" else "labels"
+        table = _margin(key)
         if not self.reading.other:
             self.table(table, aggregates.margin(key, self._origin(key), dialect))
             return
@@ -222,6 +229,10 @@ class _Drawing:
         """Draw one table."""
         noise = None if self.reading.noises is None else self.reading.noises[table]
         self.engine.draw(name or f"drawn_{table}", sql, list(KEYS[table]), noise, self.source)
+
+
+def _margin(key: str) -> TableName:
+    return "features" if key == "feature" else "labels"
 
 
 def _keys(key: str, values: Sequence[str]) -> pa.Table:

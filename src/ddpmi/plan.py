@@ -13,6 +13,7 @@ from ddpmi import aggregates, contributions, selection
 from ddpmi.amplification import amplified_cost, checked_rate, inner_budget
 from ddpmi.budget import Budget, exact_decimal, shortest
 from ddpmi.calibration import Calibration, MechanismName, Scheme, calibrate
+from ddpmi.combinations import check_combination
 from ddpmi.errors import InputError
 from ddpmi.shares import checked_shares, default_shares, equal_shares
 from ddpmi.spec import Bounds, key_list
@@ -70,7 +71,7 @@ class Plan:
     labels_only: tuple[str, ...] | None = None
     """Rank these labels alone, each against everybody else, who still count in the totals."""
     grid: bool = False
-    """Select features by their totals and release every pair of them with the public labels, zeros too."""
+    """Select features and labels that are not known beforehand by their totals, and release every pair of them, zeros too."""
     marginals: Literal["measured", "other"] = "measured"
     """Measure totals over all pairs, or measure what was dropped and add it to the released pairs."""
     space: Literal["events", "units"] = "events"
@@ -98,7 +99,7 @@ class Plan:
         for name in ("public_labels", "public_features", "labels_only"):
             object.__setattr__(self, name, key_list(getattr(self, name), name))
         object.__setattr__(self, "sample_rate", checked_rate(self.sample_rate))
-        _check_combination(self)
+        check_combination(self)
         chosen = self.calibration  # refuse now what could not run later
         # What is stored and compared says what will be done, whatever the defaults were.
         object.__setattr__(self, "shares", self._shares_for(chosen.name))
@@ -165,22 +166,15 @@ class Plan:
         return checked_shares(given, selecting=self.selection is not None)
 
     def _calibrated(self, name: MechanismName) -> Calibration:
-        known = {"label": self.known_labels, "feature": self.public_features}
-        thresholded: Literal["pairs", "features"] | None = "pairs"
-        if self.grid:
-            thresholded = "features"
-        elif None not in known.values() or (self.selection is not None and self.known_labels is not None):
-            thresholded = None
         scheme = Scheme(
             distinct=self.distinct,
             public=tuple(
                 key for key, keys in (("feature", self.public_features), ("label", self.public_labels)) if keys
             ),
             units=self.space == "units",
-            thresholded=thresholded,
+            thresholded=self.thresholded,
             rounds=selection.ROUNDS[self.selection],
             sample_rate=self.sample_rate,
-            every=self.thresholds == "every",
         )
         return calibrate(self.inner_budget, self.bounds, self._shares_for(name), name=name, scheme=scheme)
 
@@ -193,6 +187,24 @@ class Plan:
     def known_labels(self) -> tuple[str, ...] | None:
         """The labels that appear whatever the data; None where they come from the released pairs."""
         return self.labels_only if self.labels_only is not None else self.public_labels
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The margins whose keys only the data can tell: features, labels."""
+        known = {
+            "features": self.public_features is not None or self.selection is not None,
+            "labels": self.known_labels is not None,
+        }
+        return tuple(table for table, is_known in known.items() if not is_known)
+
+    @property
+    def thresholded(self) -> tuple[str, ...]:
+        """The tables whose keys have to reach a threshold to be shown."""
+        if self.thresholds == "every":
+            return ("pairs", "features", "labels")
+        if self.grid:
+            return self.unknown
+        return ("pairs",) if self.unknown else ()
 
     @property
     def mechanism_name(self) -> MechanismName:
@@ -330,65 +342,6 @@ class Plan:
         """A hash of all parameters, the same for equal plans."""
         canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _check_combination(plan: Plan) -> None:
-    """Refuse options that contradict each other."""
-    bounds, units = plan.bounds, plan.space == "units"
-    one_row = f"distinct='units' means one row per unit, got pairs={bounds.pairs}, labels={bounds.labels}."
-    both = "labels_only keeps everybody else in the totals; public_labels drops them: choose one"
-    wrong = {
-        (one_row, "Bounds(pairs=1)"): plan.distinct == "units" and (bounds.pairs, bounds.labels) != (1, 1),
-        ("labels_only and public_labels were both given.", both): None not in (plan.labels_only, plan.public_labels),
-        (
-            "grid=True releases every pair with the public labels, but public_labels is not given.",
-            "public_labels=['a', 'b']",
-        ): plan.grid and plan.public_labels is None,
-        (
-            "grid=True selects features, but public_features already lists them.",
-            "leave grid out: two public lists release every pair",
-        ): plan.grid and plan.public_features is not None,
-        (
-            "grid=True measures the features themselves, so marginals='other' has nothing to add.",
-            "leave marginals out",
-        ): plan.grid and plan.marginals == "other",
-        (
-            "marginals='other' sums events, so it does not go with space='units'.",
-            "leave marginals out",
-        ): units and plan.marginals == "other",
-        ("space='units' ignores values, but clip was given.", "leave clip out"): units and bounds.clip is not None,
-        (
-            "thresholds='every' drops features and labels, so it goes with no list, grid, selection or marginals='other'.",
-            "leave thresholds out: keys that are known need no threshold",
-        ): plan.thresholds == "every" and _knows_keys(plan),
-        **_wrong_selection(plan),
-    }
-    for (message, hint), is_wrong in wrong.items():
-        if is_wrong:
-            raise InputError(message, hint=hint)
-
-
-def _knows_keys(plan: Plan) -> bool:
-    lists = (plan.public_labels, plan.public_features, plan.labels_only, plan.selection)
-    return plan.grid or plan.marginals == "other" or any(given is not None for given in lists)
-
-
-def _wrong_selection(plan: Plan) -> dict[tuple[str, str], bool]:
-    chosen = plan.selection is not None
-    return {
-        (
-            f"selection={plan.selection!r} adds Gaussian noise, got mechanism='laplace'.",
-            "leave mechanism out",
-        ): chosen and plan.mechanism == "laplace",
-        (
-            f"selection={plan.selection!r} finds the features, but public_features already lists them.",
-            "leave selection out: listed features need no budget",
-        ): chosen and plan.public_features is not None,
-        (
-            f"selection={plan.selection!r} finds the features, so grid=True has nothing to select.",
-            "leave grid out: with public labels every pair of a selected feature is released",
-        ): chosen and plan.grid,
-    }
 
 
 def _exact(number: Fraction) -> str:

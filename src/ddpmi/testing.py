@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ddpmi.calibration import Sensitivity, sensitivities
 from ddpmi.measurements import Reading, measure, origin_of, summed_by
@@ -187,7 +187,13 @@ class Rate:
 
 
 def threshold_check(
-    observe: Callable[[pa.Table], Observations], plan: Plan, *, pairs: int, units: int, seed: int | str | None = None
+    observe: Callable[[pa.Table], Observations],
+    plan: Plan,
+    *,
+    pairs: int,
+    units: int,
+    alone_in: Literal["feature", "label"] = "feature",
+    seed: int | str | None = None,
 ) -> Rate:
     """Count how often a unit that is alone in all its pairs has any of them released.
 
@@ -196,16 +202,18 @@ def threshold_check(
         plan: The plan under test, best with a large delta.
         pairs: Pairs of each lone unit.
         units: Number of lone units; each is one independent trial.
+        alone_in: What no two of them share: each has features of its own, or a label.
         seed: Seeds the noise; None uses the cryptographic source.
     """
     import pyarrow as pa
 
-    lone = [f"u{number}" for number in range(units) for _ in range(pairs)]
+    lone = [(f"u{number}", f"{place}") for number in range(units) for place in range(pairs)]
+    own = alone_in == "feature"
     rows = pa.table(
         {
-            "unit": lone,
-            "feature": [f"{unit}-{place % pairs}" for place, unit in enumerate(lone)],
-            "label": ["x"] * len(lone),
+            "unit": [unit for unit, _ in lone],
+            "feature": [f"{unit}-{place}" if own else place for unit, place in lone],
+            "label": ["x" if own else unit for unit, _ in lone],
         }
     )
     obs = observe(rows)
@@ -213,7 +221,7 @@ def threshold_check(
     with summed_by(obs, plan, salt=_salt(seed or 0), source=source) as engine:
         tables = measure(engine, Reading.of(plan), source=source)
     shown = tables.scan("features" if plan.selection is not None else "pairs")
-    seen = {feature.rsplit("-", 1)[0] for feature in shown.column("feature").to_pylist()}
+    seen = {key.split("-", 1)[0] for key in shown.column(alone_in).to_pylist()}
     return Rate(events=len(seen), trials=units, allowed=float(plan.threshold_delta))
 
 
