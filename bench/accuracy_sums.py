@@ -114,6 +114,8 @@ def drawn(sums: Sums, plan: ddpmi.Plan, seed: str, *, noise_free: bool = False) 
     }
     if plan.grid:
         sums = sums.every_pair(np.flatnonzero(noisy["features"] >= (tables["features"].threshold or 0)))
+        if tables["labels"].threshold is not None:
+            sums = sums.kept(noisy["labels"][sums.label] >= tables["labels"].threshold)
     joint = sums.joint + tables["pairs"].mechanism.sample(len(sums.joint), source)
     shown = np.ones(len(joint), np.bool_) if tables["pairs"].threshold is None else joint >= tables["pairs"].threshold
     if plan.thresholds == "every":
