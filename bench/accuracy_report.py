@@ -17,8 +17,8 @@ sums without noise, behind the same threshold: nothing that is computed from suc
 Truth is the ranking of exact sums without bounds. Means over the draws; what follows ± is the standard deviation of a draw."""
 NOTE = """\
 The same for lists that end after 10,000 places, `compare(truth, ranking, cut=True)`, as the paper compares. Above, `compare` puts a missing
-pair behind the whole list that misses it, so the longer list pays more for each. The last column compares our first 10,000 places, a list of its
-own, with the whole list of the paper's way by that rule."""
+pair behind the whole list that misses it, so the longer list pays more for each. By that rule the last column compares our first
+10,000 places, a list of its own, with the whole list of the paper's way."""
 COLOURS = {
     "paper": "#d1495b",
     "paper, total free": "#e8a0aa",

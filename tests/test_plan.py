@@ -104,6 +104,10 @@ def test_a_plan_holds_the_mechanism_and_shares_that_were_chosen() -> None:
     assert (light.mechanism, heavy.mechanism) == ("laplace", "gaussian")
     assert (light.shares, heavy.shares) == (default_shares("laplace"), default_shares("gaussian"))
     assert [Plan.from_dict(plan.to_dict()) for plan in (light, heavy)] == [light, heavy]
+    listed, found = (
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50), grid=True, public_labels=labels) for labels in (["a"], None)
+    )
+    assert (listed.shares, found.shares) == (heavy.shares, default_shares("gaussian", finding_labels=True))
 
 
 def test_given_shares_are_kept_whatever_the_mechanism() -> None:

@@ -11,7 +11,10 @@ from ddpmi.calibration import TABLES
 from ddpmi.shares import checked_shares, default_shares, equal_shares
 
 
-@pytest.mark.parametrize("shares", [default_shares("laplace"), default_shares("gaussian"), equal_shares()])
+MEASURED = [default_shares(noise, finding_labels=found) for noise in ("laplace", "gaussian") for found in (False, True)]
+
+
+@pytest.mark.parametrize("shares", [*MEASURED, equal_shares()])
 def test_shares_name_every_table_and_sum_to_one(shares: dict[str, Fraction]) -> None:
     """Nothing of a budget is lost or spent twice, to the last digit."""
     assert tuple(shares) == TABLES
@@ -21,8 +24,7 @@ def test_shares_name_every_table_and_sum_to_one(shares: dict[str, Fraction]) -> 
 
 def test_pairs_get_the_largest_part() -> None:
     """Rank errors come from the pairs first, whatever the noise."""
-    for mechanism in ("laplace", "gaussian"):
-        parts = default_shares(mechanism)
+    for parts in MEASURED:
         assert list(parts.values()) == sorted(parts.values(), reverse=True)
 
 

@@ -50,12 +50,27 @@ def test_it_predicts_a_real_release(tmp_path: Path) -> None:
     assert 0.5 <= (expected["rank_error"] + 0.5) / (found.percentiles["50"] + 0.5) <= 2
 
 
-def test_features_beyond_the_drawn_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_that_finds_its_labels_can_be_simulated(tmp_path: Path) -> None:
+    """A release of generated rows has as many pairs, about, and an error within a factor of 2; it shows whole rows."""
+    path = paper_shape(200_000, 500, 5, tmp_path / "rows.parquet", seed=11)
+    obs = ddpmi.observe(str(path))
+    ledger = ddpmi.Ledger(tmp_path / "a.ledger", limit=ddpmi.Budget(10, 1e-6))
+    plan = plan_of(grid=True)
+    found = ddpmi.compare(ddpmi.exact(obs), ddpmi.release(obs, plan, ledger=ledger), top=500)
+    (expected,) = simulate(plan, SHAPE, epsilons=(1,), top=500).rows
+    assert expected["visible"] % 5 == 0
+    assert expected["visible"] == pytest.approx(found.pairs["b"], rel=0.15)
+    assert 0.5 <= (expected["rank_error"] + 0.5) / (found.percentiles["50"] + 0.5) <= 2
+    assert expected["visible"] > simulate(plan_of(), SHAPE, epsilons=(1,), top=500).rows[0]["visible"]
+
+
+@pytest.mark.parametrize("options", [{}, {"grid": True}])
+def test_features_beyond_the_drawn_ones_are_counted(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only the commonest features are drawn pair by pair, the others still count as visible, about."""
-    whole = simulate(plan_of(), SHAPE, epsilons=(8,)).rows[0]["visible"]
+    whole = simulate(plan_of(**options), SHAPE, epsilons=(8,)).rows[0]["visible"]
     monkeypatch.setattr("ddpmi.simulation._CELLS", 500)
     monkeypatch.setattr("ddpmi.simulation._TAIL", 200)
-    assert simulate(plan_of(), SHAPE, epsilons=(8,)).rows[0]["visible"] == pytest.approx(whole, rel=0.1)
+    assert simulate(plan_of(**options), SHAPE, epsilons=(8,)).rows[0]["visible"] == pytest.approx(whole, rel=0.1)
 
 
 def test_heavy_units_cost_accuracy() -> None:

@@ -162,7 +162,8 @@ class Plan:
         return laplace if laplace.badness <= gaussian.badness else gaussian
 
     def _shares_for(self, name: MechanismName) -> dict[str, Fraction]:
-        given = default_shares(name) if self.shares is None else self.shares
+        found = self.grid and "labels" in self.unknown
+        given = default_shares(name, finding_labels=found) if self.shares is None else self.shares
         return checked_shares(given, selecting=self.selection is not None)
 
     def _calibrated(self, name: MechanismName) -> Calibration:

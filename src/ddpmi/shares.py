@@ -16,18 +16,25 @@ if TYPE_CHECKING:
 
 #: Hundredths for pairs, features, labels and total. Measured: see docs/decisions/accuracy.md.
 _DEFAULTS = {"laplace": (65, 30, 4, 1), "gaussian": (85, 10, 4, 1)}
+#: The same where labels have to reach a threshold of their own before any pair is drawn.
+_FINDING_LABELS = {"laplace": (60, 30, 9, 1), "gaussian": (75, 17, 7, 1)}
 #: The best of 0.05, 0.1, 0.2 and 0.3 on words by years; the other shares are scaled to make room.
 SELECTION_SHARE = Fraction(10, 100)
 _HINT = "shares={'pairs': 0.85, 'features': 0.1, 'labels': 0.04, 'total': 0.01}, or leave shares out"
 
 
-def default_shares(mechanism: MechanismName) -> dict[str, Fraction]:
+def default_shares(mechanism: MechanismName, *, finding_labels: bool = False) -> dict[str, Fraction]:
     """Return the parts of the budget that each table gets where a plan names none.
+
+    Args:
+        mechanism: The noise.
+        finding_labels: Whether a grid finds its labels by their totals.
 
     >>> {table: float(share) for table, share in default_shares("gaussian").items()}
     {'pairs': 0.85, 'features': 0.1, 'labels': 0.04, 'total': 0.01}
     """
-    return {table: Fraction(part, 100) for table, part in zip(TABLES, _DEFAULTS[mechanism], strict=True)}
+    parts = (_FINDING_LABELS if finding_labels else _DEFAULTS)[mechanism]
+    return {table: Fraction(part, 100) for table, part in zip(TABLES, parts, strict=True)}
 
 
 def equal_shares() -> dict[str, Fraction]:

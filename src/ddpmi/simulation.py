@@ -116,7 +116,8 @@ class Simulation:
     """How many of the best true pairs the rank errors are taken over."""
     rows: tuple[dict[str, Any], ...]
     """One for each epsilon: epsilon, mechanism, threshold (in units), visible (pairs), kept (part of the best true pairs
-    that is visible), rank_error (its median), percentiles, and stable_top."""
+    that is visible), overlap (part of them among as many first places), rank_error (its median), percentiles, and
+    stable_top."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -131,6 +132,7 @@ class Simulation:
             "units to be seen",
             "visible pairs",
             "best kept",
+            "best found",
             "median rank error",
             "stable top",
         )
@@ -141,6 +143,7 @@ class Simulation:
                 f"{row['threshold']:.0f}",
                 f"{row['visible']:,}",
                 f"{row['kept']:.1%}",
+                f"{row['overlap']:.1%}",
                 f"{row['rank_error']:g}",
                 str(row["stable_top"]),
             )
@@ -195,8 +198,9 @@ def simulate(
                 "epsilon": float(tried.budget.epsilon),
                 "mechanism": tried.mechanism_name,
                 "threshold": tried.calibration.threshold_in_units,
-                "visible": len(private) + world.visible_in_tail(tried, source),
+                "visible": len(private) + world.visible_in_tail(tried, source, labels=len(private.coded().labels)),
                 "kept": found.kept,
+                "overlap": compare(reference, private, top=top, cut=True).kept,
                 "rank_error": found.percentiles["50"],
                 "percentiles": found.percentiles,
                 "stable_top": private.stable_top(),
@@ -210,7 +214,6 @@ def _check_plan(plan: Plan) -> None:
         "public_labels": plan.public_labels,
         "public_features": plan.public_features,
         "labels_only": plan.labels_only,
-        "grid": plan.grid,
         "selection": plan.selection,
         "sample_rate": plan.sample_rate,
         "space": plan.space == "units",
@@ -222,6 +225,10 @@ def _check_plan(plan: Plan) -> None:
             f"Plans with {named[0]} cannot be simulated yet.",
             hint="simulate the same plan without it, as a lower bound",
         )
+
+
+def _reaching(sums: Integers, threshold: int | None) -> NDArray[np.bool_]:
+    return np.ones(len(sums), np.bool_) if threshold is None else sums >= threshold
 
 
 class _World:
@@ -262,18 +269,21 @@ class _World:
     def noised(self, plan: Plan, source: Keystream) -> Release:
         """The sums that a release of such data would show."""
         tables, weight = plan.calibration.tables, self._weight(plan)
-        kept = self._kept(self.counts, plan, source)
+        pairs = None if plan.grid else self._kept(self.counts, plan, source)
         margins = [
             add_noise(sums * weight, tables[name].mechanism, source)
             for name, sums in (("features", self.counts.sum(axis=1)), ("labels", self.counts.sum(axis=0) + self.beyond))
         ]
+        shown = [
+            _reaching(sums, tables[name].threshold) for name, sums in zip(("features", "labels"), margins, strict=True)
+        ]
         total = np.array([self.counts.sum() + self.beyond.sum()]) * weight
-        feature, label, joint = kept
-        for name, sums, codes in (("features", margins[0], feature), ("labels", margins[1], label)):
-            threshold = tables[name].threshold
-            if threshold is not None:
-                shown = sums[codes] >= threshold
-                feature, label, joint, codes = feature[shown], label[shown], joint[shown], codes[shown]  # noqa: PLW2901
+        if pairs is None:
+            feature, label = (codes.ravel() for codes in np.meshgrid(*map(np.flatnonzero, shown), indexing="ij"))
+            joint = add_noise(self.counts[feature, label] * weight, tables["pairs"].mechanism, source)
+        else:
+            both = shown[0][pairs[0]] & shown[1][pairs[1]]
+            feature, label, joint = (part[both] for part in pairs)
         receipt = private_receipt(
             plan, Origin(dataset="simulated", unit="unit", engine="-", version="-"), release_id="-", ledger={}
         )
@@ -282,9 +292,13 @@ class _World:
             receipt=receipt, tables=self._tables((feature, label, joint), (margins[0], margins[1]), noisy_total)
         )
 
-    def visible_in_tail(self, plan: Plan, source: Keystream) -> int:
-        """Count visible pairs of the features that were only sampled."""
-        return self.each * len(self._kept(self.tail, plan, source)[0])
+    def visible_in_tail(self, plan: Plan, source: Keystream, *, labels: int) -> int:
+        """Count visible pairs of the features that were only sampled, where so many labels are visible."""
+        if not plan.grid:
+            return self.each * len(self._kept(self.tail, plan, source)[0])
+        noise = plan.calibration.tables["features"]
+        sums = add_noise(self.tail.sum(axis=1) * self._weight(plan), noise.mechanism, source)
+        return self.each * labels * int(np.sum(_reaching(sums, noise.threshold)))
 
     def _kept(self, counts: Integers, plan: Plan, source: Keystream) -> tuple[Integers, Integers, Integers]:
         noise = plan.calibration.tables["pairs"]

@@ -1,0 +1,123 @@
+"""Does a grid that finds its labels rank better than a threshold on pairs, and how should it divide the budget?
+
+    python bench/check_grid.py --data FOLDER arxiv acl so2016 so2016_tech categories authors retail --draws 3
+
+Plans with a threshold on pairs and with a grid, all else by default, over five epsilons. The default shares of a grid were
+chosen on the first four sets; the last three had no part in it, nor in the choice of the pooled order. The figures are means
+over epsilons and draws of four overlaps with the exact ranking: top 100, top 1,000, each label's top 20, and the same for
+presence alone. Exact rankings have no pair that nobody has, a grid has: a true zero in its lists counts as wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bench_accuracy
+import ddpmi
+from accuracy_sums import Sums, bounded, drawn, exact, ranked
+from bench_accuracy import sets_of
+from check_estimates import score
+
+OUT = Path(__file__).parent / "results" / "grid.json"
+EPSILONS = (0.5, 1, 2, 4, 8)
+CHOSEN_ON = ("arxiv", "acl", "so2016", "so2016_tech")
+#: Hundredths for pairs, features, labels and total; None is the default.
+SHARES = (None, (85, 10, 4, 1), (80, 15, 4, 1), (78, 14, 7, 1), (70, 22, 7, 1), (60, 30, 9, 1))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One set and how its units are bounded."""
+
+    file: str
+    bounds: ddpmi.Bounds
+    label: str = "partition"
+    where: str | None = None
+
+
+CASES = {
+    **{
+        name: Case(bench_accuracy.CASES[name].file, ddpmi.Bounds(pairs=bench_accuracy.CASES[name].pairs), where=where)
+        for name, where in ((name, bench_accuracy.CASES[name].where) for name in CHOSEN_ON)
+    },
+    # The words of the arXiv set once more, by field instead of by year.
+    "categories": Case("arxiv_cs_words.parquet", ddpmi.Bounds(pairs=50), label="primary_cat"),
+    "authors": Case("arxiv_authors.parquet", ddpmi.Bounds(pairs=4, labels=2)),
+    "retail": Case("online_retail.parquet", ddpmi.Bounds(pairs=18)),
+}
+
+
+class Subject:
+    """A set, its exact ranking, and its bounded sums, which are read once for each way of bounding."""
+
+    def __init__(self, case: Case, data: Path) -> None:
+        self.bounds = case.bounds
+        self.obs = ddpmi.observe(data / case.file, unit="id", feature="feature", label=case.label, where=case.where)
+        self.names = exact(self.obs)
+        self.truth = ranked(self.names, None)
+        self.passes: dict[Any, Sums] = {}
+
+    def overlaps(self, plan: ddpmi.Plan, seed: str) -> list[float]:
+        """Release and rank once."""
+        key = plan.calibration.bounding
+        if key not in self.passes:
+            self.passes[key] = bounded(self.obs, plan, self.names)
+        return score(self.truth, ranked(drawn(self.passes[key], plan, seed), plan))
+
+
+def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
+    """All plans on one set."""
+    subject, rows = Subject(CASES[name], data), []
+    for grid, shares in ((False, None), *((True, shares) for shares in SHARES)):
+        given = shares and {
+            table: f"{part / 100:g}"
+            for table, part in zip(("pairs", "features", "labels", "total"), shares, strict=True)
+        }
+        found = []
+        for epsilon in EPSILONS:
+            plan = ddpmi.Plan(
+                budget=ddpmi.Budget(epsilon, 1e-7), bounds=subject.bounds, grid=grid, shares=given, mechanism="gaussian"
+            )
+            found.append(np.mean([subject.overlaps(plan, f"{name} {epsilon} {n}") for n in range(draws)], axis=0))
+        way = "threshold" if not grid else "grid" if shares is None else f"grid, {' / '.join(map(str, shares))}"
+        about = {"set": name, "way": way, "mean": round(float(np.mean(found)), 4)}
+        rows.append(
+            about
+            | {
+                "overlaps": np.mean(found, axis=0).round(4).tolist(),
+                "by epsilon": np.mean(found, axis=1).round(4).tolist(),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def over_sets(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Means over the sets that the shares were chosen on, and over the others."""
+    table = []
+    for way in dict.fromkeys(row["way"] for row in rows):
+        means = {row["set"]: row["mean"] for row in rows if row["way"] == way}
+        sides = {
+            "chosen on": [mean for name, mean in means.items() if name in CHOSEN_ON],
+            "others": [mean for name, mean in means.items() if name not in CHOSEN_ON],
+        }
+        table.append({"way": way} | {side: round(float(np.mean(part)), 4) for side, part in sides.items() if part})
+        print(table[-1])
+    return table
+
+
+def main() -> None:
+    """Measure and write."""
+    given = sets_of(__doc__, draws=3, choices=CASES)
+    rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
+    found = {"draws": given.draws, "epsilons": EPSILONS, "means": over_sets(rows), "rows": rows}
+    OUT.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
