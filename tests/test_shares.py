@@ -10,7 +10,6 @@ from ddpmi import InputError
 from ddpmi.calibration import TABLES
 from ddpmi.shares import checked_shares, default_shares, equal_shares
 
-
 MEASURED = [default_shares(noise, finding_labels=found) for noise in ("laplace", "gaussian") for found in (False, True)]
 
 

@@ -273,9 +273,10 @@ def warn_if_empty(release: Release, pairs: int) -> None:
     if (plan := release.plan) is None:
         say("Warning: the data has no pair: no row has a unit, a feature and a label.")
         return
+    from ddpmi.explain import units_needed
+
     needed = [
-        f"no {table.removesuffix('s')} reached the threshold of about {math.ceil(units)} units"
-        for table, units in plan.calibration.units_to_show.items()
+        f"no {table.removesuffix('s')} reached the threshold of {units}" for table, units in units_needed(plan).items()
     ]
     say(f"Warning: nothing was released, because {' or '.join(needed) or 'no feature was selected'}.")
     say("Hint: raise --epsilon or --delta, lower --pairs, or merge labels; plans are free: ddpmi plan --help")

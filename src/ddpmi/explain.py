@@ -58,25 +58,31 @@ def guarantee(plan: Plan) -> str:
 
 def visible(plan: Plan) -> str:
     """Say how many units it takes to be seen."""
-    found = plan.calibration.units_to_show
-    if not found:
+    needed = units_needed(plan)
+    if not needed:
         if plan.selection is not None:
             return (
                 "Every pair of a selected feature with a known label is released, zeros too; pairs have no threshold."
             )
         return "Every pair of the public lists is released, with noise on zeros too; nothing is thresholded."
-    value = "" if plan.bounds.clip is None else f" at the full value of {shortest(plan.bounds.clip)}"
-    of_labels = f" with {plan.bounds.pairs} pairs each" if plan.space == "events" and plan.bounds.pairs > 1 else ""
     lines = [
-        f"A {table.removesuffix('s')} needs about {math.ceil(units)} units"
-        f"{of_labels if table == 'labels' else value} to be seen"
-        f" (threshold {plan.calibration.tables[table].threshold} on the noisy sum);"
-        for table, units in found.items()
+        f"A {table.removesuffix('s')} needs {units} to be seen (threshold {plan.calibration.tables[table].threshold} on the noisy sum);"
+        for table, units in needed.items()
     ]
     lines.append(f"units with more than {plan.bounds.pairs} pairs count for less than one.")
     if plan.grid:
         lines.append("Every pair of such features and labels, or of listed ones, is then released, zeros too.")
     return "\n".join(lines)
+
+
+def units_needed(plan: Plan) -> dict[str, str]:
+    """Say for each table with a threshold how many units it takes to reach it."""
+    value = "" if plan.bounds.clip is None else f" at the full value of {shortest(plan.bounds.clip)}"
+    several = f" with {plan.bounds.pairs} pairs each" if plan.space == "events" and plan.bounds.pairs > 1 else ""
+    return {
+        table: f"about {math.ceil(units)} units{several if table == 'labels' else ''}{value}"
+        for table, units in plan.calibration.units_to_show.items()
+    }
 
 
 def _selected(plan: Plan) -> str:
