@@ -150,6 +150,13 @@ def test_relies_on_says_what_was_taken_on_trust() -> None:
     assert len(Plan(budget=BUDGET, bounds=Bounds(pairs=5), distinct=True, row_local=True).relies_on) == 2
 
 
+def test_equal_plans_have_equal_digests() -> None:
+    """A number that equals True is kept as True, in the plan and in its receipt."""
+    one, true = (Plan(budget=BUDGET, bounds=Bounds(pairs=5), grid=grid, row_local=grid) for grid in (1, True))
+    assert one.to_dict()["grid"] is True
+    assert (one, one.digest) == (true, true.digest)
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [

@@ -96,6 +96,8 @@ class Plan:
                     f"{name} must be one of {listed}, got {name}={getattr(self, name)!r}.",
                     hint=f"leave it out for the default, {name}={choices[0]!r}",
                 )
+            # 1 equals True, and is stored as True: equal plans have equal digests.
+            object.__setattr__(self, name, choices[choices.index(getattr(self, name))])
         for name in ("public_labels", "public_features", "labels_only"):
             object.__setattr__(self, name, key_list(getattr(self, name), name))
         object.__setattr__(self, "sample_rate", checked_rate(self.sample_rate))
