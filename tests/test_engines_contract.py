@@ -200,7 +200,7 @@ def test_counts_are_summed_alike_and_never_overflow(spark: SparkSession) -> None
     [
         {"budget": Budget(20, 1e-3)},
         {"grid": True, "public_labels": ["l0", "l1", "zz"], "budget": Budget(20, 1e-3)},
-        {"grid": True, "budget": Budget(60, 1e-2)},
+        {"grid": True, "budget": Budget(100, 1e-2)},
         {"marginals": "other", "bounds": {"labels": 2}, "budget": Budget(20, 1e-3)},
         {"selection": "sips", "public_labels": ["l0", "l1"], "budget": Budget(20, 1e-3)},
         {"space": "units", "budget": Budget(20, 1e-3)},
