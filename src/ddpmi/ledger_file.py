@@ -189,7 +189,9 @@ def _identify(path: Path, connection: sqlite3.Connection, *, older: bool) -> Non
 def version_of(connection: sqlite3.Connection) -> int:
     """Read the version of the schema.
 
-    >>> version_of(sqlite3.connect(":memory:"))
+    >>> from contextlib import closing
+    >>> with closing(sqlite3.connect(":memory:")) as connection:
+    ...     version_of(connection)
     0
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()

@@ -152,7 +152,9 @@ def statements(script: str) -> list[str]:
 def schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
     """List the objects of a database with their text.
 
-    >>> schema_of(sqlite3.connect(":memory:"))
+    >>> from contextlib import closing
+    >>> with closing(sqlite3.connect(":memory:")) as connection:
+    ...     schema_of(connection)
     []
     """
     return connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchall()
