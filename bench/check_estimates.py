@@ -21,6 +21,7 @@ from accuracy_sums import Sums, bounded, drawn, exact, ranked, reordered
 from bench_accuracy import CASES, observed, sets_of
 from ddpmi import Bounds, Budget, Plan, orders, pooling
 from ddpmi import mi as information
+from ddpmi.calibration import TABLES
 from ddpmi.comparisons import compare
 
 if TYPE_CHECKING:
@@ -197,17 +198,19 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
 
 def plan_of(case: Any, epsilon: float, shares: Any, more: dict[str, Any], mechanism: Any = "auto") -> ddpmi.Plan:
     """The plan of a set."""
-    given = None
-    if shares is not None:
-        given = {t: f"{part / 100:g}" for t, part in zip(("pairs", "features", "labels", "total"), shares, strict=True)}
     return Plan(
         budget=Budget(epsilon, case.delta),
         bounds=Bounds(pairs=case.pairs),
         distinct=case.distinct,
-        shares=given,
+        shares=None if shares is None else hundredths(shares),
         mechanism=mechanism,
         **more,
     )
+
+
+def hundredths(parts: tuple[float, ...]) -> dict[str, str]:
+    """The shares of a plan."""
+    return {table: f"{part / 100:g}" for table, part in zip(TABLES, parts, strict=True)}
 
 
 def overlaps(rows: list[dict[str, Any]], way: str, name: str, kind: tuple[str, str]) -> np.ndarray:

@@ -22,7 +22,7 @@ import bench_accuracy
 import ddpmi
 from accuracy_sums import Sums, bounded, drawn, exact, ranked
 from bench_accuracy import sets_of
-from check_estimates import score
+from check_estimates import hundredths, score
 
 OUT = Path(__file__).parent / "results" / "grid.json"
 EPSILONS = (0.5, 1, 2, 4, 8)
@@ -45,8 +45,9 @@ class Case:
 
 CASES = {
     **{
-        name: Case(bench_accuracy.CASES[name].file, ddpmi.Bounds(pairs=bench_accuracy.CASES[name].pairs), where=where)
-        for name, where in ((name, bench_accuracy.CASES[name].where) for name in CHOSEN_ON)
+        name: Case(case.file, ddpmi.Bounds(pairs=case.pairs), where=case.where)
+        for name, case in bench_accuracy.CASES.items()
+        if name in CHOSEN_ON
     },
     # The words of the arXiv set once more, by field instead of by year.
     "categories": Case("arxiv_cs_words.parquet", ddpmi.Bounds(pairs=50), label="primary_cat"),
@@ -80,10 +81,7 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
     """All plans on one set."""
     subject, rows = Subject(CASES[name], data), []
     for grid, shares in ((False, None), *((True, shares) for shares in SHARES)):
-        given = shares and {
-            table: f"{part / 100:g}"
-            for table, part in zip(("pairs", "features", "labels", "total"), shares, strict=True)
-        }
+        given = None if shares is None else hundredths(shares)
         found = []
         for epsilon in EPSILONS:
             plan = ddpmi.Plan(

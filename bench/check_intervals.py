@@ -2,7 +2,7 @@
 
     nice python bench/check_intervals.py --data FOLDER --out bench/results/intervals.json
     nice python bench/check_intervals.py --data FOLDER --held-out --epsilons 2 --out bench/results/intervals-held-out.json
-    nice python bench/check_intervals.py --data FOLDER --grid --draws 50 --out bench/results/intervals-grid.json
+    nice python bench/check_intervals.py --data FOLDER --grid --out bench/results/intervals-grid.json
 
 Each set is summed once; noise is then drawn many times from the plan's own samplers and read by the product's code.
 Truth is the mutual information of the bounded sums before noise. A case is a released pair of one draw. Cases are

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ddpmi import Bounds, Budget, InputError, Plan
 from ddpmi.accounting import epsilon_for
-from ddpmi.calibration import TABLES, sensitivities
+from ddpmi.calibration import TABLES, TableNoise, sensitivities
 from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
 
 
@@ -150,6 +150,12 @@ def test_every_plan_spends_at_most_its_budget(epsilon, delta, pairs, labels, mec
     assert made.tables["pairs"].threshold > made.unit_weight
 
 
+def assert_smallest(noise: TableNoise, linf: int, most: int, allowed: float) -> None:
+    """At the threshold keys of a lone unit show as rarely as allowed, and one step below it they do not."""
+    assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf) <= allowed
+    assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf - 1) > allowed
+
+
 def test_every_threshold_is_the_smallest_that_its_part_of_delta_allows() -> None:
     """With thresholds on three tables each takes a third of half of delta: one lower and a lone unit shows too often."""
     for options in ({"strategy": "sample"}, {"strategy": "sample", "labels": 3}, {"pairs": 1, "distinct": "units"}):
@@ -158,9 +164,7 @@ def test_every_threshold_is_the_smallest_that_its_part_of_delta_allows() -> None
         keys = {"features": made.bounding.most_pairs, "labels": made.bounding.bounds.labels}
         allowed = math.log(1e-6 / 6)
         for table, most in keys.items():
-            noise, linf = made.tables[table], moved[table].linf
-            assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf) <= allowed
-            assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf - 1) > allowed
+            assert_smallest(made.tables[table], moved[table].linf, most, allowed)
         assert made.tables["total"].threshold is None
         assert made.cost.delta == Fraction(1, 2 * 10**6)
 
@@ -175,9 +179,7 @@ def test_a_grid_divides_delta_between_features_and_labels(mechanism: str, space:
     # In units space all pairs of a unit weigh the same in features, which allows a lower threshold than this one.
     keys = {"labels": 2} if space == "units" else {"labels": 2, "features": made.bounding.most_pairs}
     for table, most in keys.items():
-        noise, linf = made.tables[table], moved[table].linf
-        assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf) <= allowed
-        assert math.log(most) + noise.mechanism.log_tail(noise.threshold - linf - 1) > allowed
+        assert_smallest(made.tables[table], moved[table].linf, most, allowed)
     assert made.tables["pairs"].threshold is None
     assert made.cost.delta == Fraction(1, 2 * 10**6)
     assert list(made.units_to_show) == ["features", "labels"]

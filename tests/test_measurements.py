@@ -297,37 +297,6 @@ def test_one_label_alone_groups_less() -> None:
     assert "CASE WHEN" in plan(labels_only=["b"]).steps()[-1].sql
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"public_labels": []},
-        {"public_labels": "abc"},
-        {"public_labels": [1]},
-        {"public_features": ["\ud800"]},
-        {"grid": True, "public_labels": ["a"], "public_features": ["f"]},
-        {"grid": True, "public_labels": ["a"], "selection": "sips"},
-        {"grid": True, "thresholds": "every"},
-        {"grid": True, "public_labels": ["a"], "marginals": "other"},
-        {"space": "units", "marginals": "other"},
-        {"space": "units", "bounds": Bounds(pairs=2, clip=5)},
-        {"labels_only": ["a"], "public_labels": ["a"]},
-        {"space": "people"},
-        {"thresholds": "none"},
-        {"thresholds": "every", "public_labels": ["a"]},
-        {"thresholds": "every", "public_features": ["f"]},
-        {"thresholds": "every", "labels_only": ["a"]},
-        {"thresholds": "every", "marginals": "other"},
-        {"thresholds": "every", "grid": True, "public_labels": ["a"]},
-        {"thresholds": "every", "selection": "set_union"},
-        {"marginals": "none"},
-    ],
-)
-def test_options_that_contradict_each_other_are_refused(wrong: dict[str, object]) -> None:
-    """Each is an InputError with a hint, before anything is spent."""
-    with pytest.raises(ddpmi.InputError, match="Hint:"):
-        plan(**wrong)
-
-
 def test_options_survive_a_round_trip_and_change_the_digest() -> None:
     """Receipts restore every option."""
     plans = [
