@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from ddpmi import orders, testing
 from ddpmi.doubts import Doubt
+from ddpmi.pooling import Pooled
 from ddpmi.randomness import Keystream
 from ddpmi.rankings import Ranking
 from ddpmi.receipts import Origin, private_receipt
@@ -152,8 +153,11 @@ def ranked(
     return Ranking(table=pairs, private=plan is not None, guarantee=None, dataset="bench", source=pairs)
 
 
-def reordered(ranking: Ranking, values: NDArray[np.float64]) -> Ranking:
-    """Order the pairs of a whole ranking by other values, in the order of their keys."""
+def reordered(ranking: Ranking, values: NDArray[np.float64] | Pooled) -> Ranking:
+    """Order the pairs of a whole ranking by other values, in the order of their keys; pooled ones bring directions."""
     if ranking.source is None:
         raise ValueError("only a ranking of all pairs can be ordered again")
+    if isinstance(values, Pooled):
+        pairs = replace(ranking.source, read=values, ranked_by="pooled")
+        return replace(ranking, table=pairs, source=pairs)
     return replace(ranking, table=replace(ranking.source, scores=values), scored_by="mi")

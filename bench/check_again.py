@@ -69,8 +69,8 @@ class Look:
     deviation: np.ndarray
     plan: Any
 
-    def ordered(self) -> np.ndarray:
-        """The values of the pooled order."""
+    def ordered(self) -> pooling.Pooled:
+        """What the pooled order says."""
         sums, codes = parts(self.sums), (self.sums.feature, self.sums.label)
         usual = noise_of(ranked(self.sums, self.plan, order="estimate"))
         deviation = usual.joint * self.deviation / self.plan.calibration.tables["pairs"].mechanism.sd
@@ -108,8 +108,7 @@ def first_look(before: Sums, plan: Any, part: float, draw: np.random.Generator) 
 
 def second_look(first: Look, rows: Rows, part: float, most: int, draw: np.random.Generator, pairs: int) -> Look:
     """Measure each label's best again with what is left."""
-    sums, values = first.sums, first.ordered()
-    presence = sums.joint * sums.total > sums.feature_sums[sums.feature] * sums.label_sums[sums.label]
+    sums, (values, presence) = first.sums, first.ordered()
     chosen = np.zeros(len(values), np.bool_)
     for label in range(len(sums.labels)):
         own = np.flatnonzero(sums.label == label)

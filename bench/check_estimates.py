@@ -14,6 +14,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     import ddpmi
     from ddpmi.rankings import Ranking
+
+    Estimate = Callable[[Sums, Ranking], np.ndarray | pooling.Pooled]
 
 OUT = Path(__file__).parent / "results" / "estimates.json"
 EPSILONS = (0.5, 1, 2, 4, 8)
@@ -95,21 +98,24 @@ def merged(strength: float) -> Callable[[Sums, Ranking], np.ndarray]:
     return values
 
 
-def by_pooling(strength: float, *, offsets: bool = True) -> Callable[[Sums, Ranking], np.ndarray]:
+def by_pooling(strength: float = pooling.STRENGTH, *, offsets: bool = True, expected: bool = True) -> Estimate:
     """Read each pair together with the other labels of its feature: the product's own, with any strength.
 
-    Without offsets the totals of labels are taken as exact.
+    Without offsets the totals of labels are taken as exact. If it is not the expected mutual information, it is that of
+    the expected lift.
     """
 
-    def values(sums: Sums, ranking: Ranking) -> np.ndarray:
+    def values(sums: Sums, ranking: Ranking) -> pooling.Pooled:
         noise = noise_of(ranking) if offsets else replace(noise_of(ranking), label=0.0)
-        return by_patterns(sums, noise, strength)
+        points = pooling._POINTS if expected else ((0.0, 1.0),)  # noqa: SLF001
+        with mock.patch.object(pooling, "_POINTS", points):
+            return by_patterns(sums, noise, strength)
 
     return values
 
 
-def by_patterns(sums: Sums, noise: Any, strength: float = pooling.STRENGTH) -> np.ndarray:
-    """The values of the pooled order."""
+def by_patterns(sums: Sums, noise: Any, strength: float = pooling.STRENGTH) -> pooling.Pooled:
+    """What the pooled order says."""
     return pooling.pooled(parts(sums), (sums.feature, sums.label), (sums.features, sums.labels), noise, strength)
 
 
@@ -123,14 +129,16 @@ def noise_of(ranking: Ranking) -> Any:
     return ranking.source.doubt.noise if ranking.source and ranking.source.doubt else None
 
 
-ESTIMATES: dict[str, Callable[[Sums, Ranking], np.ndarray] | None] = {
+ESTIMATES: dict[str, Estimate | None] = {
     "estimate": None,
     **{f"shrunk, strength {k}": by_shrinking(k) for k in (1, 2, 4, 6, 8, 12)},
     **{f"{c} deviations less": by_cutting(c, soft=True) for c in (1, 2, 3)},
     "0 below 3 deviations": by_cutting(3, soft=False),
     "debiased at the threshold": without_selection_bias,
     **{f"pooled, strength {k}": by_pooling(k) for k in (8, 12, math.inf)},
-    "pooled, strength 12, no offsets": by_pooling(12, offsets=False),
+    "pooled, strength 12, no offsets": by_pooling(offsets=False),
+    "pooled, strength 12, at the expected lift": by_pooling(expected=False),
+    "pooled, strength 12, directions as released": lambda sums, ranking: by_patterns(sums, noise_of(ranking)).value,
     "rows merged": merged(0),
     "rows merged, shrunk, strength 8": merged(8),
 }

@@ -67,7 +67,7 @@ class Shown:
         values = {
             "estimate": ranking.source.mi,  # type: ignore[union-attr]
             "shrunk": orders.shrunk(parts(sums), noise, orders.BEHIND_THRESHOLD),
-            "pooled": by_patterns(sums, noise),
+            "pooled": by_patterns(sums, noise).value,
         }
         sizes = (expected, np.maximum(sums.feature_sums[feature], 1), np.maximum(sums.label_sums[label], 1))
         facts = [np.log(part + 1e-12) for part in (*values.values(), *sizes)] + [lift, deviations, label]

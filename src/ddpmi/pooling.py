@@ -12,13 +12,17 @@ model says, or as James and Stein would if that is less: a burst in one year is 
 
 The model has few numbers, so it is fitted to some features, chosen by a hash of their names. Given the model each feature
 is read for itself: in blocks here, or by tasks of a cluster (`ddpmi.scoring`).
+
+A pair's value is the mutual information that is to be expected, over all lifts that its row leaves possible. At the lift that
+is most likely it would be too small wherever much is left open, and few rare features would ever lead. Its direction is that
+of the expected lift.
 """
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,9 +40,10 @@ if TYPE_CHECKING:
     Codes = tuple[Integers, Integers]
 
 _SCALES = 4.0 ** np.arange(-6, 3)
-_PATTERNS = 4  # more gain nothing on the sets of docs/decisions/accuracy.md
-_ROUNDS = 30
-_FEATURES = 1000  # that the model is fitted to, at most
+_PATTERNS = 8  # more gain nothing on the sets of docs/decisions/accuracy.md
+#: Features, and how often the model is fitted to so many: first roughly, then to all of the sample.
+_STAGES = ((400, 60), (2000, 12))
+_FEATURES = _STAGES[-1][0]  # that the model is fitted to, at most
 _FITTED = 1 << 17  # features x labels that it is fitted to, at most
 _CELLS = 1 << 15  # features x labels read at once: the temporaries of one block stay in the cache
 _PRIOR = 5.0  # as many imagined features without a pattern, for each label
@@ -47,6 +52,8 @@ STRENGTH = 12.0
 """How far a pair must be from its pattern, in squared deviations, to be believed against it: chosen by measurement."""
 _LEAST = 1e-4
 _DECIMALS = 10
+#: Deviations from the mean and their weights, with which a normal variable has the right first five moments.
+_POINTS = ((0.0, 2 / 3), (-np.sqrt(3), 1 / 6), (np.sqrt(3), 1 / 6))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +73,19 @@ class _Rows:
         """Read lifts against totals of labels that are so many times as large."""
         lift = np.where(np.isfinite(self.variance), (1 + self.lift) / totals - 1, 0.0)
         return _Rows(lift=lift, variance=self.variance / totals**2)
+
+    def every(self, step: int) -> _Rows:
+        """Take one feature of so many."""
+        return _Rows(lift=self.lift[::step], variance=self.variance[::step])
+
+
+class Pooled(NamedTuple):
+    """What the rows of features say about their pairs."""
+
+    value: Floats
+    """Expected mutual information, in nats."""
+    presence: NDArray[np.bool_]
+    """Whether the feature is expected to be more common inside the label than outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,24 +111,36 @@ class Patterns:
         doubts = np.divide(noise.label, totals, out=np.zeros(labels), where=totals > 0)
         return _fitted(pairs.rows(labels), doubts**2)
 
-    def values(self, sums: Sums, codes: Codes, noise: Noise, strength: float = STRENGTH) -> Floats:
+    def of_one_size(self, counts: Integers) -> Patterns:
+        """Make the mean variance 1, by how many pairs labels have: scales and loadings could grow against each other."""
+        size = max(float(counts @ (self.own + np.sum(self.loadings**2, axis=1)) / max(counts.sum(), 1)), _LEAST)
+        return replace(self, loadings=self.loadings / np.sqrt(size), own=self.own / size)
+
+    def read(self, sums: Sums, codes: Codes, noise: Noise, strength: float = STRENGTH) -> Pooled:
         """Read pairs, all those of a feature together, as in `pooled`."""
-        values = np.empty(len(sums[0]))
+        count = len(sums[0])
+        found = Pooled(value=np.empty(count), presence=np.empty(count, np.bool_))
         first = _first_pairs(codes[0])[:: max(_CELLS // len(self.own), 1)]
-        for start, end in zip(first, [*first[1:], len(values)], strict=True):
+        for start, end in zip(first, [*first[1:], count], strict=True):
             at = slice(start, end)
             some = (sums[0][at], sums[1][at], sums[2][at], sums[3])
-            values[at] = self._block(_Pairs.of(some, (codes[0][at], codes[1][at]), noise), strength)
-        return values
+            read = self._block(_Pairs.of(some, (codes[0][at], codes[1][at]), noise), strength)
+            found.value[at], found.presence[at] = read
+        return found
 
-    def _block(self, pairs: _Pairs, strength: float) -> Floats:
+    def _block(self, pairs: _Pairs, strength: float) -> Pooled:
         """Read pairs that fit into one block."""
         right = np.maximum(1 + self.offsets, _LEAST)
         rows = pairs.rows(len(self.own)).relative_to(right)
         # The last bits of a product of matrices depend on what else is in the block; they must not decide between equals.
-        lifts = np.round(_expected_lifts(rows, self, strength)[pairs.row, pairs.label], _DECIMALS)
+        mean, spread = (
+            np.round(part[pairs.row, pairs.label], _DECIMALS) for part in _possible_lifts(rows, self, strength)
+        )
         px, py = pairs.px, np.minimum(pairs.py * right[pairs.label], 1.0)
-        return np.where(np.isfinite(pairs.variance), orders.nearest(px * py * (1 + lifts), px, py), 0.0)
+        value = np.zeros(len(px))
+        for deviations, weight in _POINTS:
+            value += weight * orders.nearest(px * py * (1 + mean + deviations * spread), px, py)
+        return Pooled(value=np.where(np.isfinite(pairs.variance), value, 0.0), presence=mean > 0)
 
 
 def _first_pairs(feature: Integers) -> Integers:
@@ -139,8 +171,8 @@ def pooled(
     names: tuple[pa.Array, pa.Array],
     noise: Noise,
     strength: float = STRENGTH,
-) -> Floats:
-    """Compute mutual information after reading each pair together with the other labels of its feature, in nats.
+) -> Pooled:
+    """Compute what mutual information is to be expected, reading each pair with the other labels of its feature.
 
     Args:
         sums: Released sums of pair, feature and label, and the total.
@@ -150,7 +182,7 @@ def pooled(
         strength: How far a pair must be from its pattern to be believed against it.
 
     Returns:
-        One value for each pair.
+        A value and a direction for each pair.
 
     >>> import pyarrow as pa
     >>> from ddpmi.uncertainty import Noise
@@ -160,23 +192,24 @@ def pooled(
     >>> names = (pa.array(["tea", "wine"]), pa.array(["fr", "uk"]))
     >>> noise = Noise(joint=0.05, feature=0.0, label=0.0, total=0.0)
     >>> silent = Noise(joint=0, feature=0, label=0, total=0)
-    >>> bool(np.all(pooled(pairs, codes, names, noise) < pooled(pairs, codes, names, silent)))
-    True
+    >>> plain, read = pooled(pairs, codes, names, silent), pooled(pairs, codes, names, noise)
+    >>> bool(np.all(read.value < plain.value)), read.presence.tolist()
+    (True, [True, False, False, True])
     """
     if len(sums[0]) == 0:
-        return np.empty(0)
+        return Pooled(value=np.empty(0), presence=np.empty(0, np.bool_))
     labels = len(names[1])
     fit = _sampled(codes[0], names[0], sample_size(labels))
     chosen = (sums[0][fit], sums[1][fit], sums[2][fit], sums[3])
     patterns = Patterns.fitted(chosen, (codes[0][fit], codes[1][fit]), noise, labels)
-    return patterns.values(sums, codes, noise, strength)
+    return patterns.read(sums, codes, noise, strength)
 
 
 def sample_size(labels: int) -> int:
     """Return to how many features the model is fitted, at most.
 
     >>> sample_size(30), sample_size(10**7)
-    (1000, 1)
+    (2000, 1)
     """
     return max(min(_FEATURES, _FITTED // labels), 1)
 
@@ -240,24 +273,18 @@ class _Pairs:
 def _fitted(rows: _Rows, doubts: Floats) -> Patterns:
     """Fit by expectation and maximisation; ``doubts`` are the relative variances of the labels' totals."""
     features, labels = rows.lift.shape
-    seen = np.isfinite(rows.variance)
-    counts = seen.sum(axis=0)
+    steps = [-(-features // most) for most, _ in _STAGES]
+    first = rows.every(steps[0])
     model = Patterns(
-        loadings=_first_loadings(rows, min(_PATTERNS, labels - 1, features - 1)),
+        loadings=_first_loadings(first, min(_PATTERNS, labels - 1, len(first.lift) - 1)),
         own=np.full(labels, 0.5),
         weights=np.full(len(_SCALES), 1 / len(_SCALES)),
         offsets=np.zeros(labels),
     )
-    for _ in range(_ROUNDS):
-        model = _improved(rows, model, doubts, seen)
-        # Scales and loadings could grow and shrink against each other.
-        size = max(float(counts @ (model.own + np.sum(model.loadings**2, axis=1)) / max(counts.sum(), 1)), _LEAST)
-        model = Patterns(
-            loadings=model.loadings / np.sqrt(size),
-            own=model.own / size,
-            weights=model.weights,
-            offsets=model.offsets,
-        )
+    for step, (_, rounds) in zip(steps, _STAGES, strict=True):
+        some = rows.every(step)
+        for _ in range(rounds):
+            model = _improved(some, model, doubts).of_one_size(np.isfinite(some.variance).sum(axis=0))
     return model
 
 
@@ -298,8 +325,9 @@ def _read(rows: _Rows, model: Patterns) -> tuple[Floats, list[_Reading]]:
     return chances / chances.sum(axis=0), found
 
 
-def _improved(rows: _Rows, model: Patterns, doubts: Floats, seen: NDArray[np.bool_]) -> Patterns:
+def _improved(rows: _Rows, model: Patterns, doubts: Floats) -> Patterns:
     """Do one round: read all features with the model, then choose the model that fits what was read best."""
+    seen = np.isfinite(rows.variance)
     labels, patterns = model.loadings.shape
     plain = rows.less(model.offsets)
     chances, readings = _read(plain, model)
@@ -332,18 +360,23 @@ def _improved(rows: _Rows, model: Patterns, doubts: Floats, seen: NDArray[np.boo
     )
 
 
-def _expected_lifts(rows: _Rows, model: Patterns, strength: float) -> Floats:
-    """Return what each lift is expected to be, given its whole row."""
+def _possible_lifts(rows: _Rows, model: Patterns, strength: float) -> tuple[Floats, Floats]:
+    """Return what each lift is expected to be, given its whole row, and the standard deviation of what it may be."""
     chances, readings = _read(rows, model)
-    found = np.zeros(rows.lift.shape)
-    for chance, reading in zip(chances, readings, strict=True):
+    noise = np.where(np.isfinite(rows.variance), rows.variance, 0.0)
+    products = _products(model.loadings)
+    means, variances = [], []
+    for reading in readings:
         pattern = np.sqrt(reading.scale) * reading.mean @ model.loadings.T
         beside = rows.lift - pattern
         square, doubt = beside**2, strength * rows.variance
         clear = np.divide(square - doubt, square, out=np.zeros(square.shape), where=square > doubt)
         kept = np.maximum(reading.scale * model.own * reading.precision, clear)
-        found += chance[:, None] * (pattern + kept * beside)
-    return found
+        means.append(pattern + kept * beside)
+        # Of the pattern as far as it is believed, and of the pair's own noise as far as that is.
+        variances.append((1 - kept) ** 2 * reading.scale * (reading.spread @ products.T) + kept * noise)
+    mean = np.einsum("sf,sfl->fl", chances, means)
+    return mean, np.sqrt(np.einsum("sf,sfl->fl", chances, variances + (np.array(means) - mean) ** 2))
 
 
 def _products(vectors: Floats) -> Floats:

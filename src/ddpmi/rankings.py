@@ -309,9 +309,9 @@ def rank(  # noqa: PLR0913 - each is a question of its own, and all but the rele
         rank_intervals: Add the columns rank_low and rank_high: where noise may have moved each pair from, at 95%,
             among the released pairs. Only for mutual information.
         order: "estimate" orders by mi, "lower" by mi_low, "shrunk" by mi after each joint sum was moved towards independence
-            as far as its noise demands, "pooled" by what the other labels of its feature make likely too. None takes
-            "estimate" behind a threshold and for exact sums, and "pooled" where every pair of known keys was released:
-            see docs/decisions/accuracy.md.
+            as far as its noise demands, "pooled" by the mi to be expected when the other labels of its feature are looked at
+            too, with directions from the same reading. None takes "estimate" behind a threshold and for exact sums, and
+            "pooled" where every pair of known keys was released: see docs/decisions/accuracy.md.
 
     Returns:
         All pairs: what the order says to 12 significant digits descending, joint descending, feature, label by bytes.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ddpmi.mi import Method
-    from ddpmi.pooling import Codes, Sums
+    from ddpmi.pooling import Codes, Pooled, Sums
     from ddpmi.views import Floats, Integers
 
 NUMBERS = COLUMNS[6:]
@@ -91,9 +91,9 @@ class Learned:
         sums, codes = _whole_rows(pairs, labels)
         return cls(patterns=Patterns.fitted(sums, codes, doubt.noise, len(labels)), labels=labels)
 
-    def values(self, pairs: Pairs, doubt: Doubt) -> Floats:
-        """Return what orders some features' pairs, all pairs of a feature side by side."""
-        return self.patterns.values(*_whole_rows(pairs, self.labels), doubt.noise)
+    def read(self, pairs: Pairs, doubt: Doubt) -> Pooled:
+        """Read some features' pairs, all pairs of a feature side by side."""
+        return self.patterns.read(*_whole_rows(pairs, self.labels), doubt.noise)
 
 
 def _whole_rows(pairs: Pairs, labels: pa.Array) -> tuple[Sums, Codes]:
@@ -202,7 +202,7 @@ class Scoring:
         ranked_by = self.order or orders.default_order(doubt)
         pairs = Pairs(cells=cells, doubt=doubt, mi=mi, base=self.base, ranked_by=ranked_by)
         if self.learned is not None and doubt is not None:
-            return replace(pairs, scores=self.learned.values(pairs, doubt))
+            return replace(pairs, read=self.learned.read(pairs, doubt))
         return pairs if self.score is None else pairs.scored(self.score)
 
     def batch(self, joined: pa.RecordBatch, cuts: Cuts) -> pa.RecordBatch:

@@ -147,6 +147,8 @@ class Pairs:
     """Another score that gives the order."""
     ranked_by: orders.Order = "estimate"
     """What of mutual information gives the order, where no other score does."""
+    read: pooling.Pooled | None = None
+    """What the pooled order says, where it was read before."""
 
     def __len__(self) -> int:
         return len(self.mi)
@@ -175,8 +177,8 @@ class Pairs:
             return self.scores[rows]
         if self.doubt is None or self.ranked_by == "estimate":
             return self.mi[rows]
-        if self.ranked_by == "pooled":
-            return self._pooled[rows]
+        if self._pooled is not None:
+            return self._pooled.value[rows]
         sums = self._sums(rows)
         if self.ranked_by == "lower":
             codes = self.cells.feature_code[rows], self.cells.label_code[rows]
@@ -185,9 +187,12 @@ class Pairs:
         return orders.shrunk((*sums, self.cells.total), self.doubt.noise, strength)
 
     @cached_property
-    def _pooled(self) -> Floats:
-        if self.doubt is None:
-            return self.mi
+    def _pooled(self) -> pooling.Pooled | None:
+        """What the rows of features make likely; None where it does not give the order."""
+        if self.scores is not None or self.doubt is None or self.ranked_by != "pooled":
+            return None
+        if self.read is not None:
+            return self.read
         cells = self.cells
         codes, names = (cells.feature_code, cells.label_code), (cells.features, cells.labels)
         return pooling.pooled((*self._sums(slice(None)), cells.total), codes, names, self.doubt.noise)
@@ -202,8 +207,12 @@ class Pairs:
         """Whether each pair is more common inside its label than outside."""
         flags = np.empty(len(self), np.bool_)
         for rows in _blocks(len(self)):
-            flags[rows] = information.direction(*self._table(rows))
+            flags[rows] = self._presence(rows, information.clip_sums(*self._sums(rows), np.int64(self.cells.total)))
         return flags
+
+    def _presence(self, rows: slice | Integers, sums: tuple[Integers, ...]) -> Flags:
+        """Tell the direction of some rows: in the pooled order as it reads them, not as noise may have turned them."""
+        return information.direction(*sums) if self._pooled is None else self._pooled.presence[rows]
 
     def coded(self) -> Coded:
         """Return the pairs with their places in the order."""
@@ -297,9 +306,6 @@ class Pairs:
         feature, label = cells.feature_sums[cells.feature_code[rows]], cells.label_sums[cells.label_code[rows]]
         return cells.joint[rows], feature, label
 
-    def _table(self, rows: slice | Integers) -> tuple[Integers, Integers, Integers, Integers]:
-        return information.clip_sums(*self._sums(rows), np.int64(self.cells.total))
-
     def _assemble(self, rows: Integers, ranks: tuple[Integers, Integers, Integers]) -> pa.Table:
         import pyarrow as pa
 
@@ -343,7 +349,7 @@ class Pairs:
             "share_in": inside,
             "share_out": outside,
             "lift": _lift(*(s.astype(np.float64) for s in sums)),
-            "presence": information.direction(*sums),
+            "presence": self._presence(rows, sums),
         } | ({} if self.scores is None else {SCORE: self.scores[rows]})
 
 
