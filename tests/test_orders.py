@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -16,6 +17,7 @@ from ddpmi.cli_rank import RankOptions
 from ddpmi.cli_show import ranking_table
 from ddpmi.mi import feasible, mutual_information
 from ddpmi.orders import IN_WORDS, Order, check_order, default_order, shrunk
+from ddpmi.pooling import Pooled
 from ddpmi.rankings import rank
 from ddpmi.uncertainty import Noise
 from test_measurements import groups, table
@@ -112,6 +114,27 @@ def test_readers_are_told_when_rows_do_not_follow_mi(order: str, tmp_path: Path)
     assert rank(released(), order=order, score="lift").order_in_words == ""
     exact = ddpmi.exact(ddpmi.observe(table(groups())))
     assert rank(exact, order=order).order_in_words == ""
+
+
+def test_directions_follow_the_pooled_reading_wherever_they_are_shown() -> None:
+    """In the table, in lists of one direction and for comparisons; another score or order has those of the released sums."""
+    made = released(grid=True, public_labels=("a", "b", "c"))
+    ranking, plain = rank(made, order="pooled"), rank(made, order="estimate")
+    assert ranking.source
+    assert plain.source
+    turned = ~plain.source.presence
+    pairs = replace(ranking.source, read=Pooled(value=ranking.source.mi, presence=turned))
+    ranking = replace(ranking, table=pairs, source=pairs)
+    opposite = {"presence": "absence", "absence": "presence"}
+    found = {(row["feature"], row["label"]): row["direction"] for row in ranking.to_dicts()}
+    kept = {(row["feature"], row["label"]): row["direction"] for row in plain.to_dicts()}
+    assert found == {pair: opposite[kind] for pair, kind in kept.items()}
+    listed = ranking.top(99, direction="presence").to_dicts()
+    assert {(row["feature"], row["label"]) for row in listed} == {
+        pair for pair, kind in kept.items() if kind == "absence"
+    }
+    assert ddpmi.compare(plain, ranking).direction_error == 1.0
+    np.testing.assert_array_equal(pairs.scored("lift").presence, plain.source.presence)
 
 
 def test_another_score_takes_precedence() -> None:
