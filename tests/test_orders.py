@@ -134,7 +134,8 @@ def test_directions_follow_the_pooled_reading_wherever_they_are_shown() -> None:
         pair for pair, kind in kept.items() if kind == "absence"
     }
     assert ddpmi.compare(plain, ranking).direction_error == 1.0
-    np.testing.assert_array_equal(pairs.scored("lift").presence, plain.source.presence)
+    for scored in (ranking.score("lift"), ranking.top(99).score("lift")):
+        assert {(row["feature"], row["label"]): row["direction"] for row in scored.to_dicts()} == kept
 
 
 def test_another_score_takes_precedence() -> None:

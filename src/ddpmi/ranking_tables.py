@@ -34,13 +34,17 @@ def with_rank_bounds(pairs: Pairs) -> pa.Table:
 
 
 def ordered_by(table: pa.Table, values: NDArray[np.float64]) -> pa.Table:
-    """Order the rows of a table by another score, and count their ranks anew."""
+    """Order the rows of a table by another score, count their ranks anew, and take directions from their own shares."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     feature, label = (scores.codes_by_bytes(table[key]) for key in ("feature", "label"))
     by_key = np.lexsort((label, feature))
     order = by_key[order_of(-scores.round_significant(values[by_key]), table["joint"].to_numpy()[by_key])]
     table = table.take(order).append_column(SCORE, pa.array(values[order]))
+    inside, outside = (pc.fill_null(table[name], 0.0) for name in ("share_in", "share_out"))
+    directions = pc.if_else(pc.greater(inside, outside), "presence", "absence")
+    table = table.set_column(table.column_names.index("direction"), "direction", directions)
     places = {
         "rank": np.arange(1, len(order) + 1),
         "rank_in_label": scores.places_in_groups(label[order]),

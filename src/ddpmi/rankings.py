@@ -152,7 +152,7 @@ class Ranking:
 
         Returns:
             A ranking with a column ``score``, descending; ties as for mi. Ranks count the pairs of this
-            ranking, directions and all other columns stay.
+            ranking, directions are those of the pairs' own sums, and all other columns stay.
         """
         measures.check_name(name)
         if self._pairs is not None:
