@@ -116,7 +116,24 @@ def by_pooling(strength: float = pooling.STRENGTH, *, offsets: bool = True, expe
 
 def by_patterns(sums: Sums, noise: Any, strength: float = pooling.STRENGTH) -> pooling.Pooled:
     """What the pooled order says."""
-    return pooling.pooled(parts(sums), (sums.feature, sums.label), (sums.features, sums.labels), noise, strength)
+    if len(sums.joint) == 0:
+        return pooling.Pooled(value=np.empty(0), presence=np.empty(0, np.bool_))
+    return patterns_of(sums, noise).read(parts(sums), (sums.feature, sums.label), noise, strength)
+
+
+#: The last release that was read, with what was learned from it.
+LEARNED: list[tuple[Sums, Any, pooling.Patterns]] = []
+
+
+def patterns_of(sums: Sums, noise: Any) -> pooling.Patterns:
+    """What the pooled order learns from a release, once for all that read it."""
+    for known, its_noise, patterns in LEARNED:
+        if known is sums and its_noise == noise:
+            return patterns
+    LEARNED[:] = [row for row in LEARNED if row[0] is sums]
+    names = (sums.features, sums.labels)
+    LEARNED.append((sums, noise, pooling.learned(parts(sums), (sums.feature, sums.label), names, noise)))
+    return LEARNED[-1][2]
 
 
 def parts(sums: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:

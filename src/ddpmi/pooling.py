@@ -198,11 +198,15 @@ def pooled(
     """
     if len(sums[0]) == 0:
         return Pooled(value=np.empty(0), presence=np.empty(0, np.bool_))
+    return learned(sums, codes, names, noise).read(sums, codes, noise, strength)
+
+
+def learned(sums: Sums, codes: Codes, names: tuple[pa.Array, pa.Array], noise: Noise) -> Patterns:
+    """Fit to the pairs of some features, as `pooled` does; there is at least one pair."""
     labels = len(names[1])
     fit = _sampled(codes[0], names[0], sample_size(labels))
     chosen = (sums[0][fit], sums[1][fit], sums[2][fit], sums[3])
-    patterns = Patterns.fitted(chosen, (codes[0][fit], codes[1][fit]), noise, labels)
-    return patterns.read(sums, codes, noise, strength)
+    return Patterns.fitted(chosen, (codes[0][fit], codes[1][fit]), noise, labels)
 
 
 def sample_size(labels: int) -> int:
