@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
 
 from ddpmi import pooling
 from ddpmi.mi import clip_sums, direction, feasible, mutual_information
@@ -166,6 +167,29 @@ def test_the_fit_takes_some_features_whatever_their_size(monkeypatch: pytest.Mon
     np.testing.assert_array_equal(found, expected)
     assert not np.array_equal(found, whole)
     np.testing.assert_allclose(np.sum((found - whole) ** 2), 0, atol=0.1 * np.sum(whole**2))
+
+
+def test_small_products_stay_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, or in many tasks at once, threads would wait for each other; afterwards all is as before."""
+    threads: list[list[int]] = []
+    plain = pooling._read
+
+    def watched(*given: Any) -> Any:
+        threads.append(blas_threads())
+        return plain(*given)
+
+    before = blas_threads()
+    exact, codes = pairs_of(grown(6))
+    monkeypatch.setattr(pooling, "_read", watched)
+    pooled(exact, codes, Noise(joint=1e-4, feature=0.0, label=0.0, total=0.0))
+    assert len(threads) == sum(rounds for _, rounds in pooling._STAGES) + 1
+    assert {number for numbers in threads for number in numbers} == {1}
+    assert blas_threads() == before
+
+
+def blas_threads() -> list[int]:
+    """How many threads each library of linear algebra would use now."""
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
 def test_few_features_are_all_fitted_to() -> None:

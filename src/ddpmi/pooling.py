@@ -25,10 +25,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ddpmi import orders
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -109,7 +112,8 @@ class Patterns:
         totals[pairs.label] = pairs.py
         # Relative to an empty total nothing is known, nor is anything said about its pairs.
         doubts = np.divide(noise.label, totals, out=np.zeros(labels), where=totals > 0)
-        return _fitted(pairs.rows(labels), doubts**2)
+        with _one_thread():
+            return _fitted(pairs.rows(labels), doubts**2)
 
     def of_one_size(self, counts: Integers) -> Patterns:
         """Make the mean variance 1, by how many pairs labels have: scales and loadings could grow against each other."""
@@ -121,11 +125,12 @@ class Patterns:
         count = len(sums[0])
         found = Pooled(value=np.empty(count), presence=np.empty(count, np.bool_))
         first = _first_pairs(codes[0])[:: max(_CELLS // len(self.own), 1)]
-        for start, end in zip(first, [*first[1:], count], strict=True):
-            at = slice(start, end)
-            some = (sums[0][at], sums[1][at], sums[2][at], sums[3])
-            read = self._block(_Pairs.of(some, (codes[0][at], codes[1][at]), noise), strength)
-            found.value[at], found.presence[at] = read
+        with _one_thread():
+            for start, end in zip(first, [*first[1:], count], strict=True):
+                at = slice(start, end)
+                some = (sums[0][at], sums[1][at], sums[2][at], sums[3])
+                read = self._block(_Pairs.of(some, (codes[0][at], codes[1][at]), noise), strength)
+                found.value[at], found.presence[at] = read
         return found
 
     def _block(self, pairs: _Pairs, strength: float) -> Pooled:
@@ -141,6 +146,12 @@ class Patterns:
         for deviations, weight in _POINTS:
             value += weight * orders.nearest(px * py * (1 + mean + deviations * spread), px, py)
         return Pooled(value=np.where(np.isfinite(pairs.variance), value, 0.0), presence=mean > 0)
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Keep products of small matrices on one thread: others would wait for each other longer than they work."""
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limits
 
 
 def _first_pairs(feature: Integers) -> Integers:
