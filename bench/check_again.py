@@ -75,10 +75,10 @@ class Look:
         usual = noise_of(ranked(self.sums, self.plan, order="estimate"))
         deviation = usual.joint * self.deviation / self.plan.calibration.tables["pairs"].mechanism.sd
         noise = replace(usual, joint=float(deviation.max()))
-        patterns = pooling.Patterns.fitted(sums, codes, noise, len(self.sums.labels))
+        model = pooling.fitted(sums, codes, noise, len(self.sums.labels))
         # Here pairs differ in their noise, which no receipt can say and no function of the product takes.
         told: Any = SimpleNamespace(joint=deviation, feature=noise.feature, label=noise.label, total=noise.total)
-        return patterns._block(pooling._Pairs.of(sums, codes, told), pooling.STRENGTH)  # noqa: SLF001
+        return pooling._block(model, pooling._Pairs.of(sums, codes, told), pooling.STRENGTH)  # noqa: SLF001
 
     def scored(self, truth: Any) -> list[float]:
         """The four overlaps."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import ddpmi
+    from ddpmi.patterns import Patterns
     from ddpmi.rankings import Ranking
 
     Estimate = Callable[[Sums, Ranking], np.ndarray | pooling.Pooled]
@@ -118,14 +119,14 @@ def by_patterns(sums: Sums, noise: Any, strength: float = pooling.STRENGTH) -> p
     """What the pooled order says."""
     if len(sums.joint) == 0:
         return pooling.Pooled(value=np.empty(0), presence=np.empty(0, np.bool_))
-    return patterns_of(sums, noise).read(parts(sums), (sums.feature, sums.label), noise, strength)
+    return pooling.read(patterns_of(sums, noise), parts(sums), (sums.feature, sums.label), noise, strength)
 
 
 #: The last release that was read, with what was learned from it.
-LEARNED: list[tuple[Sums, Any, pooling.Patterns]] = []
+LEARNED: list[tuple[Sums, Any, Patterns]] = []
 
 
-def patterns_of(sums: Sums, noise: Any) -> pooling.Patterns:
+def patterns_of(sums: Sums, noise: Any) -> Patterns:
     """What the pooled order learns from a release, once for all that read it."""
     for known, its_noise, patterns in LEARNED:
         if known is sums and its_noise == noise:

@@ -23,7 +23,7 @@ PACKAGE = SRC / "ddpmi"
 LAYERS = {
     "words": "errors spec budget show",
     "maths": """noise noise_samplers noise_tables noise_tails randomness
-                accounting amplification certainty doubts measures mi orders pooling profiles scores scoring stability statistics
+                accounting amplification certainty doubts measures mi orders patterns pooling profiles scores scoring stability statistics
                 uncertainty views""",
     "text": "statements seeds contributions aggregates selection calibration shares combinations plan suggestions explain",
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from ddpmi import pooling
+from ddpmi import patterns, pooling
 from ddpmi.mi import clip_sums, direction, feasible, mutual_information
 from ddpmi.orders import shrunk
 from ddpmi.uncertainty import Noise
@@ -159,10 +159,10 @@ def test_the_fit_takes_some_features_whatever_their_size(monkeypatch: pytest.Mon
     monkeypatch.setattr(pooling, "_FEATURES", 40)
     some = sorted(range(FEATURES), key=lambda number: zlib.crc32(f"{number:06d}".encode()))[:40]
     taken = np.isin(codes[0], some)
-    patterns = pooling.Patterns.fitted(
+    model = pooling.fitted(
         (*(part[taken] for part in seen[:3]), seen[3]), (codes[0][taken], codes[1][taken]), noise, LABELS
     )
-    expected = patterns.read(seen, codes, noise).value
+    expected = pooling.read(model, seen, codes, noise).value
     found = pooled(seen, codes, noise)
     np.testing.assert_array_equal(found, expected)
     assert not np.array_equal(found, whole)
@@ -172,7 +172,7 @@ def test_the_fit_takes_some_features_whatever_their_size(monkeypatch: pytest.Mon
 def test_small_products_stay_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, or in many tasks at once, threads would wait for each other; afterwards all is as before."""
     threads: list[list[int]] = []
-    plain = pooling._read
+    plain = patterns._read
 
     def watched(*given: Any) -> Any:
         threads.append(blas_threads())
@@ -180,9 +180,9 @@ def test_small_products_stay_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> N
 
     before = blas_threads()
     exact, codes = pairs_of(grown(6))
-    monkeypatch.setattr(pooling, "_read", watched)
+    monkeypatch.setattr(patterns, "_read", watched)
     pooled(exact, codes, Noise(joint=1e-4, feature=0.0, label=0.0, total=0.0))
-    assert len(threads) == sum(rounds for _, rounds in pooling._STAGES) + 1
+    assert len(threads) == sum(rounds for _, rounds in patterns.STAGES) + 1
     assert {number for numbers in threads for number in numbers} == {1}
     assert blas_threads() == before
 

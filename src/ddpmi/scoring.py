@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddpmi import orders
+from ddpmi import orders, pooling
 from ddpmi.doubts import Doubt
-from ddpmi.pooling import Patterns
 from ddpmi.scores import COLUMNS, Cells, are_summed, scale_of
 from ddpmi.views import SCORE, Pairs, mutual_information_of
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ddpmi.mi import Method
+    from ddpmi.patterns import Patterns
     from ddpmi.pooling import Codes, Pooled, Sums
     from ddpmi.views import Floats, Integers
 
@@ -89,11 +89,11 @@ class Learned:
     def of(cls, pairs: Pairs, doubt: Doubt, labels: pa.Array) -> Learned:
         """Learn from all pairs of some features, features in the order of their bytes."""
         sums, codes = _whole_rows(pairs, labels)
-        return cls(patterns=Patterns.fitted(sums, codes, doubt.noise, len(labels)), labels=labels)
+        return cls(patterns=pooling.fitted(sums, codes, doubt.noise, len(labels)), labels=labels)
 
     def read(self, pairs: Pairs, doubt: Doubt) -> Pooled:
         """Read some features' pairs, all pairs of a feature side by side."""
-        return self.patterns.read(*_whole_rows(pairs, self.labels), doubt.noise)
+        return pooling.read(self.patterns, *_whole_rows(pairs, self.labels), doubt.noise)
 
 
 def _whole_rows(pairs: Pairs, labels: pa.Array) -> tuple[Sums, Codes]:

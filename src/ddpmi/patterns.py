@@ -1,0 +1,199 @@
+"""How the lifts of a feature go together over the labels: an empirical Bayes factor analysis of rows with known noise.
+
+The model. z is a pair's lift less one, as released; its noise has the known variance v.
+    z = offset[label] + sqrt(scale) (loadings[label] . u + e) + noise,    u ~ N(0, 1),    e ~ N(0, own[label])
+Each feature has its own u and its own scale, one of ``_SCALES``. The offset is what noise in a label's total does to all
+of its pairs alike; it is no information and is taken out. What a pair has beside the patterns is moved towards 0 as the
+model says, or as James and Stein would if that is less: a burst in one year is no pattern, and no noise either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Integers = NDArray[np.integer[Any]]
+    Floats = NDArray[np.float64]
+
+_SCALES = 4.0 ** np.arange(-6, 3)
+_PATTERNS = 8  # more gain nothing on the sets of docs/decisions/accuracy.md
+STAGES = ((400, 60), (2000, 12))
+"""Features, and how often the model is fitted to so many: first roughly, then to all of the sample."""
+_PRIOR = 5.0  # as many imagined features without a pattern, for each label
+_PRIOR_OWN = 0.1
+LEAST = 1e-4
+"""Variances and relative totals are at least this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Features by labels. A pair that was not released has no precision: its variance is infinite, its lift 0."""
+
+    lift: Floats
+    """Lift less one."""
+    variance: Floats
+    """Variance of its noise."""
+
+    def less(self, offsets: Floats) -> Rows:
+        """Take offsets of labels out."""
+        return Rows(lift=np.where(np.isfinite(self.variance), self.lift - offsets, 0.0), variance=self.variance)
+
+    def relative_to(self, totals: Floats) -> Rows:
+        """Read lifts against totals of labels that are so many times as large."""
+        lift = np.where(np.isfinite(self.variance), (1 + self.lift) / totals - 1, 0.0)
+        return Rows(lift=lift, variance=self.variance / totals**2)
+
+    def every(self, step: int) -> Rows:
+        """Take one feature of so many."""
+        return Rows(lift=self.lift[::step], variance=self.variance[::step])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Patterns:
+    """How the lifts of a feature go together; a value that can be sent to a task."""
+
+    loadings: Floats
+    """Labels by patterns."""
+    own: Floats
+    """Variance that each label has beside the patterns."""
+    weights: Floats
+    """How many features have each scale, as parts of one."""
+    offsets: Floats
+    """What is wrong with each label's total, relative to it."""
+
+    def of_one_size(self, counts: Integers) -> Patterns:
+        """Make the mean variance 1, by how many pairs labels have: scales and loadings could grow against each other."""
+        size = max(float(counts @ (self.own + np.sum(self.loadings**2, axis=1)) / max(counts.sum(), 1)), LEAST)
+        return replace(self, loadings=self.loadings / np.sqrt(size), own=self.own / size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """What the rows say, if their scale is a certain one."""
+
+    scale: float
+    precision: Floats
+    """Of each lift around its pattern."""
+    spread: Floats
+    """Covariance of u, feature by feature, as rows of numbers."""
+    mean: Floats
+    """Mean of u."""
+
+
+def fitted(rows: Rows, doubts: Floats) -> Patterns:
+    """Fit by expectation and maximisation; ``doubts`` are the relative variances of the labels' totals."""
+    features, labels = rows.lift.shape
+    steps = [-(-features // most) for most, _ in STAGES]
+    first = rows.every(steps[0])
+    model = Patterns(
+        loadings=_first_loadings(first, min(_PATTERNS, labels - 1, len(first.lift) - 1)),
+        own=np.full(labels, 0.5),
+        weights=np.full(len(_SCALES), 1 / len(_SCALES)),
+        offsets=np.zeros(labels),
+    )
+    for step, (_, rounds) in zip(steps, STAGES, strict=True):
+        some = rows.every(step)
+        for _ in range(rounds):
+            model = _improved(some, model, doubts).of_one_size(np.isfinite(some.variance).sum(axis=0))
+    return model
+
+
+def _first_loadings(rows: Rows, patterns: int) -> Floats:
+    """Begin with the main directions of lifts that are clear of noise, each feature counting alike."""
+    square = rows.lift**2
+    clear = np.where(square > 4 * rows.variance, rows.lift, 0.0)
+    size = np.sqrt(np.mean(clear**2, axis=1, keepdims=True))
+    _, values, directions = np.linalg.svd(
+        np.divide(clear, size, out=np.zeros(clear.shape), where=size > 0), full_matrices=False
+    )
+    loadings: Floats = (directions[:patterns] * values[:patterns, None]).T
+    largest = np.sqrt(np.mean(np.sum(loadings**2, axis=1)))
+    loadings *= np.sqrt(0.5) / max(float(largest), LEAST)
+    return loadings
+
+
+def _read(rows: Rows, model: Patterns) -> tuple[Floats, list[_Reading]]:
+    """Find how likely each scale is for each feature, and what the rows say if it has it."""
+    features = len(rows.lift)
+    patterns = model.loadings.shape[1]
+    seen = np.isfinite(rows.variance)
+    products = _products(model.loadings)
+    found, chances = [], np.empty((len(_SCALES), features))
+    for at, scale in enumerate(_SCALES.tolist()):
+        spread = scale * model.own + rows.variance
+        precision = 1 / spread
+        inner = np.eye(patterns) + (scale * precision @ products).reshape(features, patterns, patterns)
+        pull = np.sqrt(scale) * (precision * rows.lift) @ model.loadings
+        covariance = np.linalg.inv(inner)
+        mean = np.einsum("fij,fj->fi", covariance, pull)
+        misfit = np.sum(np.log(spread, out=np.zeros(spread.shape), where=seen) + precision * rows.lift**2, axis=1)
+        misfit += np.linalg.slogdet(inner)[1] - np.sum(pull * mean, axis=1)
+        chances[at] = np.log(model.weights[at]) - misfit / 2
+        flat = covariance.reshape(features, patterns * patterns)
+        found.append(_Reading(scale=scale, precision=precision, spread=flat, mean=mean))
+    chances = np.exp(chances - chances.max(axis=0))
+    return chances / chances.sum(axis=0), found
+
+
+def _improved(rows: Rows, model: Patterns, doubts: Floats) -> Patterns:
+    """Do one round: read all features with the model, then choose the model that fits what was read best."""
+    seen = np.isfinite(rows.variance)
+    labels, patterns = model.loadings.shape
+    plain = rows.less(model.offsets)
+    chances, readings = _read(plain, model)
+    products = _products(model.loadings)
+    second = np.zeros((labels, patterns * patterns))
+    first = np.zeros((labels, patterns))
+    own, shift, weight = np.zeros(labels), np.zeros(labels), np.zeros(labels)
+    for chance, reading in zip(chances, readings, strict=True):
+        counted = chance[:, None] * seen
+        pattern = reading.mean @ model.loadings.T
+        kept = reading.scale * model.own * reading.precision
+        rest = plain.lift / np.sqrt(reading.scale) - pattern
+        moments = reading.spread + _products(reading.mean)
+        second += counted.T @ moments
+        first += (counted * kept * (rest + pattern)).T @ reading.mean
+        held = ((counted * (1 - kept)).T @ moments).reshape(labels, patterns, patterns)
+        first += np.einsum("lij,lj->li", held, model.loadings)
+        own += np.sum(counted * (kept**2 * (rest**2 + reading.spread @ products.T) + (1 - kept) * model.own), axis=0)
+        shift += np.sum(counted * reading.precision * (rows.lift - np.sqrt(reading.scale) * pattern), axis=0)
+        weight += np.sum(counted * reading.precision, axis=0)
+    square = second.reshape(labels, patterns, patterns)
+    # The second part only keeps a label with one huge lift from making the matrix singular.
+    imagined = _PRIOR + 1e-9 * np.trace(square, axis1=1, axis2=2)
+    square += imagined[:, None, None] * np.eye(patterns)
+    return Patterns(
+        loadings=np.linalg.solve(square, first[..., None])[..., 0].astype(np.float64),
+        own=np.maximum((own + _PRIOR * _PRIOR_OWN) / (seen.sum(axis=0) + _PRIOR), LEAST),
+        weights=(chances.sum(axis=1) + 0.1) / (chances.shape[1] + 0.1 * len(_SCALES)),
+        offsets=doubts * shift / (doubts * weight + 1),
+    )
+
+
+def possible_lifts(rows: Rows, model: Patterns, strength: float) -> tuple[Floats, Floats]:
+    """Return what each lift is expected to be, given its whole row, and the standard deviation of what it may be."""
+    chances, readings = _read(rows, model)
+    noise = np.where(np.isfinite(rows.variance), rows.variance, 0.0)
+    products = _products(model.loadings)
+    means, variances = [], []
+    for reading in readings:
+        pattern = np.sqrt(reading.scale) * reading.mean @ model.loadings.T
+        beside = rows.lift - pattern
+        square, doubt = beside**2, strength * rows.variance
+        clear = np.divide(square - doubt, square, out=np.zeros(square.shape), where=square > doubt)
+        kept = np.maximum(reading.scale * model.own * reading.precision, clear)
+        means.append(pattern + kept * beside)
+        # Of the pattern as far as it is believed, and of the pair's own noise as far as that is.
+        variances.append((1 - kept) ** 2 * reading.scale * (reading.spread @ products.T) + kept * noise)
+    mean = np.einsum("sf,sfl->fl", chances, means)
+    return mean, np.sqrt(np.einsum("sf,sfl->fl", chances, variances + (np.array(means) - mean) ** 2))
+
+
+def _products(vectors: Floats) -> Floats:
+    """Return all products of two numbers of each row."""
+    return (vectors[:, :, None] * vectors[:, None, :]).reshape(len(vectors), -1)
