@@ -35,7 +35,7 @@ IN_WORDS: dict[Order, str] = {
     "estimate": "",
     "lower": "Ordered by the low end of the interval of mutual information.",
     "shrunk": "Ordered by mutual information less what noise alone may have made.",
-    "pooled": "Ordered by the mutual information that the whole row of a feature makes likely, not by mi; directions too.",
+    "pooled": "Ordered by the mutual information that a feature's whole row makes likely; the row gives directions too.",
 }
 """What a reader must know who expects rows in the order of mi."""
 
