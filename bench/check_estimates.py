@@ -117,9 +117,10 @@ def by_pooling(strength: float = pooling.STRENGTH, *, offsets: bool = True, expe
 
 def by_patterns(sums: Sums, noise: Any, strength: float = pooling.STRENGTH) -> pooling.Pooled:
     """What the pooled order says."""
+    codes = (sums.feature, sums.label)
     if len(sums.joint) == 0:
-        return pooling.Pooled(value=np.empty(0), presence=np.empty(0, np.bool_))
-    return pooling.read(patterns_of(sums, noise), parts(sums), (sums.feature, sums.label), noise, strength)
+        return pooling.pooled(parts(sums), codes, (sums.features, sums.labels), noise)
+    return pooling.read(patterns_of(sums, noise), parts(sums), codes, noise, strength)
 
 
 #: The last release that was read, with what was learned from it.

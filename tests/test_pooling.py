@@ -69,18 +69,20 @@ def test_a_row_tells_about_each_of_its_pairs(seed: int) -> None:
     seen, noise = noisy(sums, 300.0, seed + 100)
     together, alone = pooled(seen, codes, noise), shrunk(seen, noise)
     assert overlap_of_labels(true, together) > overlap_of_labels(true, alone) + 0.1
-    assert np.sum((together - true) ** 2) < 0.8 * np.sum((alone - true) ** 2)
+    assert np.sum((together - true) ** 2) < 0.7 * np.sum((alone - true) ** 2)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_values_are_the_mutual_information_to_be_expected(seed: int) -> None:
-    """Over many pairs values are as large as the truth; at the likeliest lift alone they would be too small."""
+def test_values_are_the_mutual_information_to_be_expected(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over many pairs values are as large as the truth; at the expected lift alone they would be far too small."""
     sums = grown(seed)
     exact, codes = pairs_of(sums)
     seen, noise = noisy(sums, 300.0, seed + 100)
     true = mutual_information(*feasible(*exact))
     rare = codes[0] > 20
     assert 0.8 < np.sum(pooled(seen, codes, noise)[rare]) / np.sum(true[rare]) < 1.25
+    monkeypatch.setattr(pooling, "_POINTS", ((0.0, 1.0),))
+    assert np.sum(pooled(seen, codes, noise)[rare]) / np.sum(true[rare]) < 0.7
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -98,8 +98,9 @@ def fitted(rows: Rows, doubts: Floats) -> Patterns:
     )
     for step, (_, rounds) in zip(steps, STAGES, strict=True):
         some = rows.every(step)
+        counts = np.isfinite(some.variance).sum(axis=0)
         for _ in range(rounds):
-            model = _improved(some, model, doubts).of_one_size(np.isfinite(some.variance).sum(axis=0))
+            model = _improved(some, model, doubts).of_one_size(counts)
     return model
 
 
