@@ -73,12 +73,22 @@ class Sums:
     def every_pair(self, features: Integers) -> Sums:
         """All pairs of some features with all labels, zeros too."""
         width = len(self.labels)
-        code = self.feature.astype(np.int64) * width + self.label
         wanted = np.repeat(features, width) * width + np.tile(np.arange(width), len(features))
-        at = np.minimum(np.searchsorted(code, wanted), len(code) - 1)
-        joint = np.where(code[at] == wanted, self.joint[at], 0)
+        at = self.found(wanted)
+        joint = np.where(at < 0, 0, self.joint[at])
         feature, label = np.divmod(wanted, width)
         return replace(self, feature=feature.astype(np.int32), label=label.astype(np.int32), joint=joint)
+
+    @property
+    def code(self) -> Integers:
+        """Pairs as numbers, ascending."""
+        return self.feature.astype(np.int64) * len(self.labels) + self.label
+
+    def found(self, wanted: Integers) -> Integers:
+        """The rows of some pairs, or -1 where they do not occur."""
+        code = self.code
+        at = np.minimum(np.searchsorted(code, wanted), len(code) - 1)
+        return np.where(code[at] == wanted, at, -1)
 
     def kept(self, rows: NDArray[np.bool_]) -> Sums:
         """Some of the pairs."""
@@ -122,11 +132,26 @@ def drawn(sums: Sums, plan: ddpmi.Plan, seed: str, *, noise_free: bool = False) 
     if plan.thresholds == "every":
         shown &= noisy["features"][sums.feature] >= (tables["features"].threshold or 0)
         shown &= noisy["labels"][sums.label] >= (tables["labels"].threshold or 0)
+    if plan.complete:
+        sums, joint = completed(sums, joint, shown, plan, source)
+        shown = np.ones(len(joint), np.bool_)
     total = sums.total + int(tables["total"].mechanism.sample(1, source)[0])
     if noise_free:
         return sums.kept(shown)
     released = replace(sums, joint=joint, feature_sums=noisy["features"], label_sums=noisy["labels"], total=total)
     return released.kept(shown)
+
+
+def completed(
+    sums: Sums, joint: Integers, shown: NDArray[np.bool_], plan: ddpmi.Plan, source: Keystream
+) -> tuple[Sums, Integers]:
+    """All pairs of the features and labels that are shown, with the noise they have, or fresh noise where they do not occur."""
+    every = sums.every_pair(np.unique(sums.feature[shown]).astype(np.int64))
+    if plan.known_labels is None:
+        every = every.kept(np.isin(every.label, sums.label[shown]))
+    at = sums.found(every.code)
+    fresh = every.joint + plan.calibration.tables["pairs"].mechanism.sample(len(every.joint), source)
+    return every, np.where(at < 0, fresh, joint[at])
 
 
 def ranked(

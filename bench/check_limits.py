@@ -85,7 +85,7 @@ def with_known_rows(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> 
 def kinds(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> dict[str, Ranking]:
     """Rank one release with the noise of some tables taken off; ``before`` are the sums before noise and threshold."""
     return {
-        "as released": ranked(noisy, plan, order="shrunk" if plan.grid else "estimate"),
+        "as released": ranked(noisy, plan, order="shrunk" if plan.grid or plan.complete else "estimate"),
         "as released, pooled": ranked(noisy, plan, order="pooled"),
         "pairs alone are noisy, pooled": ranked(replace(free, joint=noisy.joint), plan, order="pooled"),
         "pairs alone are noisy, rows are known": with_known_rows(noisy, free, before, plan),
@@ -106,7 +106,10 @@ def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
     subject, rows = Subject(name, data), []
     truth = subject.truth
     # "every pair" knows the labels beforehand, "grid" finds them.
-    for way, more in (subject.ways | {"grid": {"grid": True}}).items():
+    found_keys: dict[str, dict[str, Any]] = {"grid": {"grid": True}, "complete": {"complete": True}}
+    if subject.case.public:
+        found_keys["complete, public labels"] = {"complete": True, **subject.ways["every pair"], "grid": False}
+    for way, more in (subject.ways | found_keys).items():
         for epsilon in EPSILONS:
             plan = plan_of(subject.case, epsilon, None, more)
             sums = subject.sums(plan)

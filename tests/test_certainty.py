@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ddpmi import certainty
 from ddpmi.errors import InputError
+from ddpmi.mi import mutual_information
 from ddpmi.rankings import RANK_BOUNDS, Ranking, rank
 from fake_release import Counts, FakeRelease, exact_release, keyed, private_release
 
@@ -245,8 +246,51 @@ def test_a_grid_hides_features() -> None:
     pairs = rank(
         replace(release, receipt=release.receipt | {"tables": tables, "plan": {"public_labels": ["l0"]}})
     ).source
-    assert pairs.doubt.hides.features
+    assert pairs.doubt.hides.features == "by totals"
     assert pairs.doubt.labels_known
     bounds = certainty.hidden_most(pairs, pairs.doubt, 0.95)
     assert bounds[-1] == 0
     assert bounds[:-1].min() > 0
+
+
+def completed(release: FakeRelease) -> FakeRelease:
+    """Say that all pairs of released features and labels were shown."""
+    return replace(release, receipt=release.receipt | {"plan": {"complete": True}})
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_absence_of_a_feature_that_nobody_saw_is_bounded(*, whole: bool) -> None:
+    """A feature just below the threshold in every label but one may be hidden, and tells about that one by its absence."""
+    threshold = 20_000
+    release = noisy_release(truth(), 0, threshold=threshold, part=0.01)
+    pairs = rank(completed(release) if whole else release).source
+    hidden = certainty.hidden_most(pairs, pairs.doubt, 0.95)
+    total = pairs.cells.total
+    for label in range(len(pairs.cells.labels)):
+        px, py = (LABELS - 1) * (threshold - 1) / total, pairs.cells.label_sums[label] / total
+        absent = mutual_information(np.zeros(1), np.array([px]), np.array([py]))
+        assert absent[0] <= hidden[label]
+
+
+def test_a_completed_release_hides_whole_features_alone() -> None:
+    """No pair of a released feature and label is missing, so no released feature can be absent unseen."""
+    release = noisy_release(truth(), 0, threshold=20_000)
+    plain, whole = (rank(one).source for one in (release, completed(release)))
+    assert (plain.doubt.hides.features, whole.doubt.hides.features) == (None, "by pairs")
+    assert (plain.doubt.every_pair, whole.doubt.every_pair) == (False, True)
+    assert np.all(certainty.hidden_most(whole, whole.doubt, 0.95) <= certainty.hidden_most(plain, plain.doubt, 0.95))
+
+
+def test_only_pairs_above_the_threshold_were_chosen_by_their_noise() -> None:
+    """In a completed release the interval of a pair below it is that of noise alone; at the threshold it is wider."""
+    open_release = noisy_release(truth(), 0, threshold=None)
+    tables = {name: dict(entry) for name, entry in open_release.receipt["tables"].items()}
+    tables["pairs"]["threshold"] = 20_000
+    behind = replace(open_release, receipt=open_release.receipt | {"tables": tables, "plan": {"complete": True}})
+    free, chosen = (rank(one, order="estimate").source for one in (open_release, behind))
+    (low, high), (wide_low, wide_high) = (certainty.bounds_of(p, np.arange(len(p)), 0.95) for p in (free, chosen))
+    below = free.cells.joint < 20_000
+    same = (low == wide_low) & (high == wide_high)
+    assert below.any()
+    assert np.all(same[below])
+    assert not np.all(same[~below])

@@ -57,6 +57,7 @@ PLANS = {
     "a label like an option": (("--labels-only=--x",), {"labels_only": ["--x"]}),
     "grid": (("--grid", "--public-labels", "labels.txt"), {"grid": True, "public_labels": LABELS}),
     "grid alone": (("--grid",), {"grid": True}),
+    "complete": (("--complete",), {"complete": True}),
     "marginals": (("--marginals", "other"), {"marginals": "other"}),
     "units": (("--space", "units"), {"space": "units"}),
 }
@@ -213,6 +214,7 @@ REFUSED = {
         (*PLAIN, "--grid", "--public-labels", "labels.txt", "--public-features", "features.txt"),
         "both are known beforehand",
     ),
+    "complete without a threshold": ((*PLAIN, "--complete", "--grid"), "leave --complete out"),
     "grid and other": (
         (*PLAIN, "--grid", "--public-labels", "labels.txt", "--marginals", "other"),
         "nothing to add",

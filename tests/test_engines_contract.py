@@ -201,13 +201,14 @@ def test_counts_are_summed_alike_and_never_overflow(spark: SparkSession) -> None
         {"budget": Budget(20, 1e-3)},
         {"grid": True, "public_labels": ["l0", "l1", "zz"], "budget": Budget(20, 1e-3)},
         {"grid": True, "budget": Budget(100, 1e-2)},
+        {"complete": True, "budget": Budget(20, 1e-3)},
         {"marginals": "other", "bounds": {"labels": 2}, "budget": Budget(20, 1e-3)},
         {"selection": "sips", "public_labels": ["l0", "l1"], "budget": Budget(20, 1e-3)},
         {"space": "units", "budget": Budget(20, 1e-3)},
         # Two features pass, and of their pairs one, because the other's label does not.
         {"thresholds": "every", "mechanism": "laplace", "bounds": {"pairs": 1}, "budget": Budget(100, 1e-2)},
     ],
-    ids=["plain", "grid", "found", "other", "sips", "units", "every"],
+    ids=["plain", "grid", "found", "complete", "other", "sips", "units", "every"],
 )
 def test_the_same_noise_gives_the_same_release(spark: SparkSession, options: dict[str, Any]) -> None:
     """Tables, receipt and ranking do not tell which engine made them, but where they say so."""

@@ -79,6 +79,7 @@ def test_the_default_is_the_estimate_behind_a_threshold_and_pooled_where_every_p
     for options, expected in (
         ({}, "estimate"),
         ({"grid": True, "public_labels": ("a", "b", "c")}, "pooled"),
+        ({"complete": True}, "pooled"),
         ({"public_labels": ("a", "b", "c"), "public_features": ("common", "never-c")}, "pooled"),
     ):
         ranking = rank(released(**options))

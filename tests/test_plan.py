@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from fractions import Fraction
 
 import pytest
@@ -166,6 +168,8 @@ def test_equal_plans_have_equal_digests() -> None:
         ({"grid": True, "public_labels": ["a"]}, "A feature needs about"),
         ({"grid": True}, "grid: features and labels are selected by their totals"),
         ({"grid": True}, "A label needs about"),
+        ({"complete": True}, "Every pair of features and labels that have such a pair"),
+        ({"complete": True}, "complete: all other pairs of features and labels"),
         ({"grid": True, "public_features": ["f"]}, "grid: labels are selected by their totals"),
         ({"marginals": "other"}, "marginals: what was dropped"),
         ({"space": "units"}, "space: units are counted"),
@@ -176,6 +180,16 @@ def test_explain_has_a_line_for_each_option(options: dict[str, object], line: st
     assert line in Plan(budget=BUDGET, bounds=Bounds(pairs=5), **options).explain()
 
 
+def test_a_field_that_came_later_changes_no_earlier_plan() -> None:
+    """Plans without it keep the digest that they had before it existed, and texts of that time can be read."""
+    plain, whole = (Plan(budget=BUDGET, bounds=Bounds(pairs=5), complete=c) for c in (False, True))
+    text = plain.to_dict()
+    assert text.pop("complete") is False
+    assert Plan.from_dict(text) == plain
+    assert plain.digest == hashlib.sha256(json.dumps(text, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert whole.digest != plain.digest
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -184,6 +198,7 @@ def test_explain_has_a_line_for_each_option(options: dict[str, object], line: st
         ({"bounds": Bounds(pairs=1), "distinct": "units"}, False),
         ({"bounds": Bounds(pairs=1), "distinct": "units", "public_labels": ["a", "b"]}, True),
         ({"grid": True}, False),
+        ({"complete": True}, False),
         ({"marginals": "other"}, False),
         ({"thresholds": "every"}, False),
         ({"selection": "sips"}, False),
@@ -191,7 +206,7 @@ def test_explain_has_a_line_for_each_option(options: dict[str, object], line: st
         ({"public_labels": ["a", "b"], "public_features": ["f"]}, False),
     ],
 )
-def test_explain_recommends_the_grid_where_it_was_measured_to_help(options: dict[str, object], *, said: bool) -> None:
-    """Where labels are public or a unit has several pairs, and pairs would need a threshold without need."""
+def test_explain_recommends_completion_where_it_was_measured_to_help(options: dict[str, object], *, said: bool) -> None:
+    """Where labels are public or a unit has several pairs, and the others of a seen feature would stay hidden without need."""
     plan = Plan(**({"budget": BUDGET, "bounds": Bounds(pairs=5)} | options))
-    assert ("grid=True shows every pair" in plan.explain()) == said
+    assert ("complete=True shows all other pairs" in plan.explain()) == said

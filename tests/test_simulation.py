@@ -50,12 +50,13 @@ def test_it_predicts_a_real_release(tmp_path: Path) -> None:
     assert 0.5 <= (expected["rank_error"] + 0.5) / (found.percentiles["50"] + 0.5) <= 2
 
 
-def test_a_grid_that_finds_its_labels_can_be_simulated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{"grid": True}, {"complete": True}])
+def test_plans_that_show_every_pair_can_be_simulated(options: dict[str, Any], tmp_path: Path) -> None:
     """A release of generated rows has as many pairs, about, and an error within a factor of 2; it shows whole rows."""
     path = paper_shape(200_000, 500, 5, tmp_path / "rows.parquet", seed=11)
     obs = ddpmi.observe(str(path))
     ledger = ddpmi.Ledger(tmp_path / "a.ledger", limit=ddpmi.Budget(10, 1e-6))
-    plan = plan_of(grid=True)
+    plan = plan_of(**options)
     found = ddpmi.compare(ddpmi.exact(obs), ddpmi.release(obs, plan, ledger=ledger), top=500)
     (expected,) = simulate(plan, SHAPE, epsilons=(1,), top=500).rows
     assert expected["visible"] % 5 == 0
@@ -64,7 +65,7 @@ def test_a_grid_that_finds_its_labels_can_be_simulated(tmp_path: Path) -> None:
     assert expected["visible"] > simulate(plan_of(), SHAPE, epsilons=(1,), top=500).rows[0]["visible"]
 
 
-@pytest.mark.parametrize("options", [{}, {"grid": True}])
+@pytest.mark.parametrize("options", [{}, {"grid": True}, {"complete": True}])
 def test_features_beyond_the_drawn_ones_are_counted(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only the commonest features are drawn pair by pair, the others still count as visible, about."""
     whole = simulate(plan_of(**options), SHAPE, epsilons=(8,)).rows[0]["visible"]

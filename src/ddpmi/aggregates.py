@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 #: Sums are clamped here so that noise can be added in 64 bits; a clamp changes no sum by more than its input changed.
 LARGEST_SUM = 2**61
+#: Every pair of known keys, with its sum where it occurs.
+_KNOWN_PAIRS = (
+    "FROM known_features AS f CROSS JOIN known_labels AS l\n"
+    "LEFT JOIN joint AS j ON j.feature = f.feature AND j.label = l.label"
+)
 
 
 def joint(bounding: Bounding, dialect: Dialect, only: tuple[str, ...] | None = None) -> Step:
@@ -87,10 +92,17 @@ def pairs(*, every: bool) -> str:
     """Return the exact sums of pairs: those that occur, or every known pair whether or not it occurs."""
     if not every:
         return "SELECT feature, label, sum FROM joint WHERE label IS NOT NULL"
+    return f"SELECT f.feature AS feature, l.label AS label, COALESCE(j.sum, 0) AS sum\n{_KNOWN_PAIRS}"
+
+
+def unseen_pairs(seen: str) -> str:
+    """Return the exact sums of known pairs that were not shown, and which of them occur: they stayed below the threshold."""
+    # proof: completion.keys
     return (
-        "SELECT f.feature AS feature, l.label AS label, COALESCE(j.sum, 0) AS sum\n"
-        "FROM known_features AS f CROSS JOIN known_labels AS l\n"
-        "LEFT JOIN joint AS j ON j.feature = f.feature AND j.label = l.label"
+        "SELECT f.feature AS feature, l.label AS label, COALESCE(j.sum, 0) AS sum, j.sum IS NOT NULL AS hidden\n"
+        f"{_KNOWN_PAIRS}\n"
+        f"LEFT JOIN {seen} AS s ON s.feature = f.feature AND s.label = l.label\n"
+        "WHERE s.feature IS NULL"
     )
 
 

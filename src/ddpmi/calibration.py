@@ -6,7 +6,7 @@ All scales are exact fractions, rounded up from sensitivity and share, so that n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -67,6 +67,13 @@ class TableNoise:
     """Part of the budget that this table uses."""
     threshold: int | None
     """Smallest noisy sum that is shown; None where the keys are known and all are shown."""
+    below: int | None = None
+    """Cells that are marked as hidden were drawn before and did not reach this; they are drawn so that they do not."""
+
+    @property
+    def of_the_rest(self) -> TableNoise:
+        """The noise of cells that are shown whatever it is, some of which are known to stay below the threshold."""
+        return replace(self, threshold=None, below=self.threshold)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,8 +159,8 @@ def hidden_most(pairs: Pairs, doubt: Doubt, confidence: float) -> Floats:
     """Bound the mutual information of pairs that were not released, for each label and for labels not released.
 
     A pair below the threshold has a small joint sum. By presence it tells most if it is all of its feature; by
-    absence, if its feature is the largest that was not released with the label. A label below a threshold of its own
-    tells no more than its entropy. 0 where nothing is hidden.
+    absence, if it is empty and its feature as large as one can be that was not released with the label. A label below a
+    threshold of its own tells no more than its entropy. 0 where nothing is hidden.
     """
     count = len(pairs.cells.labels)
     if doubt.hides is None:
@@ -177,10 +177,16 @@ def hidden_most(pairs: Pairs, doubt: Doubt, confidence: float) -> Floats:
     slack = reach * math.hypot(noise.label, noise.total)
     least, most = np.clip(label - slack, largest, 1.0), np.minimum(label + slack, 1.0)
     presence = mutual_information(np.full(count, largest), np.full(count, largest), least)
-    feature = np.zeros(count) if doubt.hides.features else _largest_missing(pairs) / total
-    feature = np.where(feature > 0, np.clip(feature + reach * math.hypot(noise.feature, noise.total), 0, 1), largest)
-    absence = mutual_information(np.maximum(0.0, feature - (1 - most)), feature, most)
-    unknown = min(of_labels, _unlabelled(pairs, doubt, reach), 0.5)  # more than half has less entropy
+    unlabelled = _unlabelled(pairs, doubt, reach)
+    # A feature of which nothing was released has a small total, or only small pairs, one for each label.
+    feature = np.full(count, largest if doubt.hides.features == "by totals" else count * largest + unlabelled)
+    if doubt.hides.features is None:
+        missing = _largest_missing(pairs) / total
+        slack = reach * math.hypot(noise.feature, noise.total)
+        feature = np.where(missing > 0, np.maximum(feature, missing + slack), feature)
+    # What is more common than all other labels together cannot be wholly absent from this one.
+    absence = mutual_information(np.zeros(count), np.clip(feature, 0.0, 1 - most), most)
+    unknown = min(of_labels, unlabelled, 0.5)  # more than half has less entropy
     return np.append(np.maximum(presence, absence), mutual_information(unknown, unknown, unknown))
 
 

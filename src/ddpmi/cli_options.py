@@ -193,6 +193,8 @@ class KeyOptions:
     """Rank this label alone, against everybody else, who still count in the totals; may be repeated."""
     grid: Annotated[bool, Parameter(show_default=False)] = False
     """Select features and labels by their totals, those that are not listed, then release every pair of them, zeros too."""
+    complete: Annotated[bool, Parameter(show_default=False)] = False
+    """Show all other pairs of the features and labels that have a pair above the threshold too, zeros as well; free."""
     marginals: Literal["measured", "other"] = "measured"
     """Measure the totals, or measure what was dropped and add it to the released pairs."""
 
@@ -210,7 +212,7 @@ class KeyOptions:
         labels, features = (None if file is None else read_keys(file, option) for option, file in lists.items())
         only = self.labels_only or None
         named = {"public_labels": labels, "public_features": features, "labels_only": only}
-        return named | {"grid": self.grid, "marginals": self.marginals}
+        return named | {"grid": self.grid, "complete": self.complete, "marginals": self.marginals}
 
 
 @Parameter(name="*", group=PRIVACY)

@@ -64,7 +64,7 @@ def rank(
     folder: Folder,
     /,
     *,
-    order: RankOptions = RankOptions(),  # noqa: B008 - a frozen value
+    order: RankOptions = RankOptions(),
     format: Literal["table", "csv", "json", "parquet"] | None = None,  # noqa: A002 - the option's name
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
 ) -> None:
@@ -124,7 +124,7 @@ def compare(
     b: Annotated[Path, Parameter(name="B")],
     /,
     *,
-    part: CompareOptions = CompareOptions(),  # noqa: B008 - a frozen value
+    part: CompareOptions = CompareOptions(),
     plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     format: Literal["table", "json"] = "table",  # noqa: A002
 ) -> None:

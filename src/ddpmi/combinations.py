@@ -35,6 +35,7 @@ def check_combination(plan: Plan) -> None:
             "thresholds='every' drops features and labels, so it goes with no list, grid, selection or marginals='other'.",
             "leave thresholds out: keys that are known need no threshold",
         ): plan.thresholds == "every" and _knows_keys(plan),
+        **_wrong_completion(plan),
         **_wrong_selection(plan),
     }
     for (message, hint), is_wrong in wrong.items():
@@ -45,6 +46,23 @@ def check_combination(plan: Plan) -> None:
 def _knows_keys(plan: Plan) -> bool:
     lists = (plan.public_labels, plan.public_features, plan.labels_only, plan.selection)
     return plan.grid or plan.marginals == "other" or any(given is not None for given in lists)
+
+
+def _wrong_completion(plan: Plan) -> dict[tuple[str, str], bool]:
+    return {
+        (
+            "complete=True shows pairs of features and labels that thresholds='every' drops.",
+            "leave complete out",
+        ): plan.complete and plan.thresholds == "every",
+        (
+            "complete=True shows what marginals='other' would add up.",
+            "leave marginals out",
+        ): plan.complete and plan.marginals == "other",
+        (
+            "complete=True adds to the pairs above a threshold, and pairs of this plan have none.",
+            "leave complete out: every pair of such keys is released",
+        ): plan.complete and "pairs" not in plan.thresholded,
+    }
 
 
 def _wrong_selection(plan: Plan) -> dict[tuple[str, str], bool]:

@@ -51,8 +51,9 @@ class Hidden:
     """Pairs of released labels."""
     labels: Cut
     """Pairs of other labels: none of them, or no whole label, reached it."""
-    features: bool
-    """Whether features were kept back as a whole, so that no pair is missing from a released feature and label."""
+    features: Literal["by pairs", "by totals"] | None
+    """Whether features were kept back as a whole, by their largest pair or by their total, so that no pair is missing
+    from a released feature and label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,9 @@ class Doubt:
     sd: float
     """Deviation of a joint sum, in grid steps."""
     threshold: int | None
-    """Joint sums below it were not released, in grid steps; None where all were."""
+    """What joint sums had to reach, in grid steps, to be shown for their own sake; None where none had to."""
+    every_pair: bool
+    """Whether all pairs of released features and labels were released."""
     total: int
     """The released total, in grid steps."""
     pairs_of_feature: Integers | None
@@ -98,6 +101,7 @@ class Doubt:
             mechanism=_kind(tables["pairs"]),
             sd=users["pairs"] / float(cells.unit),
             threshold=tables["pairs"].get("threshold"),
+            every_pair=tables["pairs"].get("threshold") is None or bool(said(receipt, "complete")),
             total=cells.total,
             pairs_of_feature=np.bincount(cells.feature_code, minlength=len(cells.features)) if summed else None,
             pairs_of_label=np.bincount(cells.label_code, minlength=len(cells.labels)) if summed else None,
@@ -135,7 +139,8 @@ class Doubt:
         if self.threshold is None or self.sd == 0:
             return bounds
         excess = (sums[0] - int(self.threshold)).astype(np.float64) / self.sd
-        drop = uncertainty.drops_below(excess, self.mechanism, level=level)
+        # A pair below the threshold was shown for the sake of others: its noise did not choose it.
+        drop = np.where(excess < 0, 0.0, uncertainty.drops_below(excess, self.mechanism, level=level))
         return uncertainty.widen_near_threshold(bounds, table, drop, self.noise, summed=summed is not None)
 
 
@@ -165,7 +170,8 @@ def _hidden(receipt: Mapping[str, Any], sds: Mapping[str, float]) -> Hidden | No
     within = Cut.of(found[name] for name in found if name != "labels")
     # A label without a threshold of its own is hidden with its pairs.
     whole = Cut.of([found["labels"]]) if "pairs" not in found and "labels" in found else Cut.of(found.values())
-    return Hidden(pairs=within, labels=whole, features="pairs" not in found)
+    by_pairs: Literal["by pairs"] | None = "by pairs" if said(receipt, "complete") else None
+    return Hidden(pairs=within, labels=whole, features=by_pairs if "pairs" in found else "by totals")
 
 
 def _kind(entry: Mapping[str, Any]) -> Literal["gaussian", "laplace"]:

@@ -21,9 +21,9 @@ _ADVICE = (
     "grid=True selects about as many features and needs no share of its own.",
 )
 #: Measured: docs/decisions/accuracy.md.
-_GRID_ADVICE = (
-    "Pairs have to reach a threshold. grid=True shows every pair of features and labels that reach theirs: with tens of",
-    "thousands of units lists of public sets came nearer to the truth (docs/accuracy.md). simulate compares both.",
+_COMPLETE_ADVICE = (
+    "Pairs have to reach a threshold. complete=True shows all other pairs of their features and labels too, for nothing: on",
+    "public sets lists came much nearer to the truth. grid=True finds features by their totals instead (docs/accuracy.md).",
 )
 
 
@@ -70,8 +70,9 @@ def visible(plan: Plan) -> str:
         for table, units in needed.items()
     ]
     lines.append(f"units with more than {plan.bounds.pairs} pairs count for less than one.")
-    if plan.grid:
-        lines.append("Every pair of such features and labels, or of listed ones, is then released, zeros too.")
+    if plan.grid or plan.complete:
+        such = "such features and labels" if plan.grid else "features and labels that have such a pair"
+        lines.append(f"Every pair of {such}, or of listed ones, is then released, zeros too.")
     return "\n".join(lines)
 
 
@@ -128,6 +129,10 @@ def _options(plan: Plan) -> str:
         lines.append(f"labels_only: {len(plan.labels_only)} labels are ranked, each against everybody else.")
     if plan.grid:
         lines.append(f"grid: {' and '.join(plan.unknown)} are selected by their totals, then every pair is released.")
+    if plan.complete:
+        lines.append(
+            "complete: all other pairs of features and labels that have a pair above the threshold show too; free."
+        )
     if plan.thresholds == "every":
         lines.append("thresholds: features and labels have to reach a threshold too, and take their pairs with them.")
     if plan.marginals == "other":
@@ -136,8 +141,9 @@ def _options(plan: Plan) -> str:
         lines.append("space: units are counted, each once in its label and in the total; values are ignored.")
         lines.append("Units with more than `pairs` pairs count less than one in pairs and features: a known bias.")
     several = plan.public_labels is not None or plan.bounds.pairs > 1
-    if several and plan.thresholded == ("pairs",) and plan.marginals == "measured" and plan.selection is None:
-        lines.extend(_GRID_ADVICE)
+    behind = plan.thresholded == ("pairs",) and not plan.complete and plan.marginals == "measured"
+    if several and behind and plan.selection is None:
+        lines.extend(_COMPLETE_ADVICE)
     return "\n".join(lines)
 
 

@@ -48,6 +48,8 @@ class Reading:
     units: bool = False
     every: bool = False
     """Whether features and labels have thresholds too, and pairs of dropped ones are dropped."""
+    complete: bool = False
+    """Whether all other pairs of known features and labels are shown beside those that reach their threshold."""
 
     @property
     def lists(self) -> dict[str, tuple[str, ...] | None]:
@@ -66,6 +68,7 @@ class Reading:
             other=plan.marginals == "other",
             units=plan.space == "units",
             every=plan.thresholds == "every",
+            complete=plan.complete,
         )
 
 
@@ -164,12 +167,14 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
     """
     draw = _Drawing(engine, reading, source)
     known = {key: draw.beforehand(key, listed) for key, listed in reading.lists.items()}
-    seen = "seen_pairs" if reading.every else "drawn_pairs"
+    seen = "seen_pairs" if reading.every or reading.complete else "drawn_pairs"
     draw.table("pairs", aggregates.pairs(every=all(known.values())), name=seen)
     # proof: threshold.known-keys
     for key, is_known in known.items():
         if not is_known:
             draw.know(key, f"SELECT DISTINCT {key} FROM {seen}")
+    if reading.complete:
+        draw.rest_of_pairs(seen)
     if reading.other:
         engine.run(Step(name="kept", shape="(feature, label)", sql="SELECT feature, label FROM drawn_pairs"))
     for key in known:
@@ -211,6 +216,13 @@ class _Drawing:
         """From here on these keys are public."""
         self.engine.run(Step(name=f"known_{key}s", shape=f"({key})", sql=sql, freeze=True))
 
+    def rest_of_pairs(self, seen: str) -> None:
+        """Pairs of known features and labels that are not seen yet, whatever they are."""
+        # proof: completion.redraw
+        self.table("pairs", aggregates.unseen_pairs(seen), name="rest_of_pairs", rest=True)
+        parts = (f"SELECT feature, label, sum FROM {part}" for part in (seen, "rest_of_pairs"))
+        self.engine.run(Step(name="drawn_pairs", shape="(feature, label, sum)", sql=" UNION ALL ".join(parts)))
+
     def margin(self, key: str) -> None:
         """Sums over one key for every known key."""
         dialect = self.engine.dialect
@@ -225,9 +237,11 @@ class _Drawing:
     def _origin(self, key: str) -> str:
         return aggregates.margin_source(key, self.reading.bounding, units=self.reading.units)
 
-    def table(self, table: TableName, sql: str, name: str | None = None) -> None:
-        """Draw one table."""
+    def table(self, table: TableName, sql: str, name: str | None = None, *, rest: bool = False) -> None:
+        """Draw one table, or the rest of one."""
         noise = None if self.reading.noises is None else self.reading.noises[table]
+        if rest and noise is not None:
+            noise = noise.of_the_rest
         self.engine.draw(name or f"drawn_{table}", sql, list(KEYS[table]), noise, self.source)
 
 

@@ -62,7 +62,7 @@ def default_order(doubt: Doubt | None) -> Order:
     >>> default_order(None)
     'estimate'
     """
-    if doubt is None or doubt.threshold is not None or doubt.sd == 0:
+    if doubt is None or not doubt.every_pair or doubt.sd == 0:
         return "estimate"
     return "pooled"
 

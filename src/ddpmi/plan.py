@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ddpmi.accounting import Cost
 
 PLAN_FORMAT = 1
+#: Fields that came later, and what was done before: receipts of that time can be read, and equal plans keep their digest.
+_LATER: dict[str, Any] = {"complete": False}
 #: The tables that count whole units in units space.
 _COUNTING = ("labels", "total")
 _CHOICES = {
@@ -35,6 +37,7 @@ _CHOICES = {
     "space": ("events", "units"),
     "selection": (None, "set_union", "sips"),
     "grid": (False, True),
+    "complete": (False, True),
     "row_local": (False, True),
 }
 
@@ -82,6 +85,9 @@ class Plan:
     """Let each unit take part with this probability, by a secret coin; the budget is what the release costs then."""
     thresholds: Literal["pairs", "every"] = "pairs"
     """Which tables have to reach a threshold: pairs alone, or features and labels once more (the paper)."""
+    complete: bool = False
+    """Show all other pairs of the features and labels that have a pair above the threshold too, zeros as well. It costs
+    nothing: their keys are public by then, and their noise is part of what the pairs paid for."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget) or not isinstance(self.bounds, Bounds):
@@ -331,7 +337,7 @@ class Plan:
                 hint="pip install --upgrade ddpmi",
             )
         try:
-            given = {entry.name: values[entry.name] for entry in fields(cls)}
+            given = {entry.name: {**_LATER, **values}[entry.name] for entry in fields(cls)}
             given["budget"] = Budget(values["budget"]["epsilon"], values["budget"]["delta"])
             given["bounds"] = Bounds.from_dict(values["bounds"])
         except KeyError as error:
@@ -343,7 +349,8 @@ class Plan:
     @property
     def digest(self) -> str:
         """A hash of all parameters, the same for equal plans."""
-        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        told = {name: value for name, value in self.to_dict().items() if name not in _LATER or value != _LATER[name]}
+        canonical = json.dumps(told, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
 

@@ -33,7 +33,7 @@ KEY, JOINT, BUCKET = "order_key", "order_joint", "bucket"
 """Pairs are ordered by KEY ascending, JOINT descending, feature, label by bytes; a bucket is a stretch of that order."""
 COUNTED = ("pairs_of_feature", "pairs_of_label")
 """Further columns of joined pairs where margins are sums of released pairs."""
-_NEEDED = ("private", "tables", "grid", "space", "sample_rate", "marginals")
+_NEEDED = ("private", "tables", "grid", "space", "sample_rate", "marginals", "complete")
 
 Place = tuple[float, int, bytes, bytes]
 
@@ -131,7 +131,8 @@ class Scoring:
     def __post_init__(self) -> None:
         needed = {name: self.receipt[name] for name in _NEEDED if name in self.receipt}
         plan = self.receipt.get("plan") or {}
-        said = {name: plan[name] for name in ("space", "marginals") if plan.get(name) and not needed.get(name)}
+        words = ("space", "marginals", "complete")
+        said = {name: plan[name] for name in words if plan.get(name) and not needed.get(name)}
         object.__setattr__(self, "receipt", needed | said)
 
     @property

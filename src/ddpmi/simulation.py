@@ -231,6 +231,12 @@ def _reaching(sums: Integers, threshold: int | None) -> NDArray[np.bool_]:
     return np.ones(len(sums), np.bool_) if threshold is None else sums >= threshold
 
 
+def _every_pair(features: NDArray[np.bool_], labels: NDArray[np.bool_]) -> tuple[Integers, Integers]:
+    """Places of all pairs of some features and labels."""
+    feature, label = np.meshgrid(np.flatnonzero(features), np.flatnonzero(labels), indexing="ij")
+    return feature.ravel(), label.ravel()
+
+
 class _World:
     """Generated counts: features that are common enough to be drawn pair by pair, and a sample of the others."""
 
@@ -269,7 +275,7 @@ class _World:
     def noised(self, plan: Plan, source: Keystream) -> Release:
         """The sums that a release of such data would show."""
         tables, weight = plan.calibration.tables, self._weight(plan)
-        pairs = None if plan.grid else self._kept(self.counts, plan, source)
+        pairs = None if plan.grid else self._shown(plan, source)
         margins = [
             add_noise(sums * weight, tables[name].mechanism, source)
             for name, sums in (("features", self.counts.sum(axis=1)), ("labels", self.counts.sum(axis=0) + self.beyond))
@@ -279,7 +285,7 @@ class _World:
         ]
         total = np.array([self.counts.sum() + self.beyond.sum()]) * weight
         if pairs is None:
-            feature, label = (codes.ravel() for codes in np.meshgrid(*map(np.flatnonzero, shown), indexing="ij"))
+            feature, label = _every_pair(*shown)
             joint = add_noise(self.counts[feature, label] * weight, tables["pairs"].mechanism, source)
         else:
             both = shown[0][pairs[0]] & shown[1][pairs[1]]
@@ -292,22 +298,41 @@ class _World:
             receipt=receipt, tables=self._tables((feature, label, joint), (margins[0], margins[1]), noisy_total)
         )
 
+    def _shown(self, plan: Plan, source: Keystream) -> tuple[Integers, Integers, Integers]:
+        """Pairs above the threshold, and where the plan completes them all others of their features and labels."""
+        if not plan.complete:
+            return self._kept(self.counts, plan, source)
+        noise = plan.calibration.tables["pairs"]
+        # proof: completion.redraw, which is as if every pair had been drawn once
+        counts = self._read(self.counts, plan)
+        sums = add_noise(counts * self._weight(plan), noise.mechanism, source)
+        seen = (counts > 0) & (sums >= (noise.threshold or 0))
+        feature, label = _every_pair(np.any(seen, axis=1), np.any(seen, axis=0))
+        return feature, label, sums[feature, label]
+
     def visible_in_tail(self, plan: Plan, source: Keystream, *, labels: int) -> int:
         """Count visible pairs of the features that were only sampled, where so many labels are visible."""
         if not plan.grid:
-            return self.each * len(self._kept(self.tail, plan, source)[0])
+            seen = self._kept(self.tail, plan, source)[0]
+            return self.each * (labels * len(np.unique(seen)) if plan.complete else len(seen))
         noise = plan.calibration.tables["features"]
         sums = add_noise(self.tail.sum(axis=1) * self._weight(plan), noise.mechanism, source)
         return self.each * labels * int(np.sum(_reaching(sums, noise.threshold)))
 
     def _kept(self, counts: Integers, plan: Plan, source: Keystream) -> tuple[Integers, Integers, Integers]:
         noise = plan.calibration.tables["pairs"]
-        if plan.bounds.strategy == "sample" and self.hints.pairs_per_unit > plan.bounds.pairs:
-            counts = self.thin.binomial(counts, plan.bounds.pairs / self.hints.pairs_per_unit)
+        counts = self._read(counts, plan)
         feature, label = np.nonzero(counts)
         sums = add_noise(counts[feature, label] * self._weight(plan), noise.mechanism, source)
         kept = sums >= (noise.threshold or 0)
         return feature[kept], label[kept], sums[kept]
+
+    def _read(self, counts: Integers, plan: Plan) -> Integers:
+        """What is left of the counts where heavy units are sampled."""
+        if plan.bounds.strategy != "sample" or self.hints.pairs_per_unit <= plan.bounds.pairs:
+            return counts
+        left: Integers = self.thin.binomial(counts, plan.bounds.pairs / self.hints.pairs_per_unit)
+        return left
 
     def _weight(self, plan: Plan) -> int:
         """What one count adds on the grid, given that heavy units count less."""

@@ -73,7 +73,7 @@ def exact_sums(
         seed: Chooses the salt, and the noise of the vocabulary where the plan selects features.
         replay: Features that each round of the selection released, to be taken instead of drawn.
     """
-    exact = replace(Reading.of(plan), noises=None, grid=False, other=False)
+    exact = replace(Reading.of(plan), noises=None, grid=False, other=False, complete=False)
     with summed_by(obs, plan, salt=_salt(seed), source=_source(seed), replay=replay) as engine:
         tables = measure(engine, exact)
         rounds = {f"selection {n}": _weights(engine, n) for n in range(1, len(plan.calibration.selection) + 1)}

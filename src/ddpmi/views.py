@@ -183,7 +183,7 @@ class Pairs:
         if self.ranked_by == "lower":
             codes = self.cells.feature_code[rows], self.cells.label_code[rows]
             return self.doubt.bounds(self.mi[rows], sums, codes)[0]
-        strength = orders.EVERY_PAIR if self.doubt.threshold is None else orders.BEHIND_THRESHOLD
+        strength = orders.EVERY_PAIR if self.doubt.every_pair else orders.BEHIND_THRESHOLD
         return orders.shrunk((*sums, self.cells.total), self.doubt.noise, strength)
 
     @cached_property

@@ -92,7 +92,7 @@ class Engine(Protocol):
 
         Args:
             name: What later queries call it.
-            sql: Gives the keys and then the sum.
+            sql: Gives the keys and then the sum, and ``hidden`` where the noise has a ``below``.
             keys: Names of the keys.
             noise: What is added; None keeps the sums exact.
             source: Chosen random words, for tests; None is the cryptographic source of whatever process adds the noise.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi.engines import expressions, files, frames
-from ddpmi.engines.draws import in_key_order, noisy
+from ddpmi.engines.draws import HIDDEN, in_key_order, noisy
 from ddpmi.engines.progress import polled
 from ddpmi.errors import EngineError, InputError, SchemaError
 from ddpmi.statements import DUCKDB, Dialect, Step, quote
@@ -221,7 +221,8 @@ class DuckDBEngine:
         import pyarrow as pa
 
         schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
-        exact = (batch.cast(schema) for batch in self.batches(sql if source is None else in_key_order(sql, keys)))
+        marked = schema if noise is None or noise.below is None else schema.append(pa.field(HIDDEN, pa.bool_()))
+        exact = (batch.cast(marked) for batch in self.batches(sql if source is None else in_key_order(sql, keys)))
         self.put(name, pa.Table.from_batches(noisy(exact, noise, source), schema=schema))
 
     def released(self) -> MemoryTables:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi.engines import spark_sessions
-from ddpmi.engines.draws import constant, in_key_order, noisy
+from ddpmi.engines.draws import HIDDEN, constant, in_key_order, noisy
 from ddpmi.engines.spark_sessions import own_errors, watched
 from ddpmi.errors import EngineError
 from ddpmi.statements import SPARK, Step
@@ -151,8 +151,9 @@ class SparkEngine:
 
         with own_errors(f"draw {name}"), watched(self.session, self._prefix, None):
             table = self._sql(sql).toArrow()
-        schema = pa.schema([(field.name, field.type) for field in table.schema])
-        exact = table.cast(schema).combine_chunks().to_batches()
+        fields = [(field.name, field.type) for field in table.schema]
+        exact = table.cast(pa.schema(fields)).combine_chunks().to_batches()
+        schema = pa.schema([field for field in fields if field[0] != HIDDEN])
         self.put(name, pa.Table.from_batches(noisy(exact, noise, source), schema=schema))
 
     def _written(self, frame: Any, folder: Path, schema: str) -> Any:

@@ -1,0 +1,151 @@
+"""Releases that are completed: which pairs show beside those above the threshold, and with what noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ddpmi
+from ddpmi import Bounds, Budget, Plan
+from ddpmi.statistics import chi_square_tail, expected_counts
+from ddpmi.testing import exact_sums, seeded_release, threshold_check
+
+if TYPE_CHECKING:
+    from ddpmi import Release
+
+LABELS = ("a", "b", "c")
+
+
+def table(rows: list[tuple[str, str, str]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table(
+        {
+            name: pa.array(values, pa.string())
+            for name, values in zip(("unit", "feature", "label"), columns, strict=True)
+        }
+    )
+
+
+def groups(units: int = 900) -> list[tuple[str, str, str]]:
+    """Three groups that all have "common"; "never-c" is frequent in a and b and in nobody of c."""
+    labels = [(f"u{n}", LABELS[n % 3]) for n in range(units)]
+    return [(unit, "common", label) for unit, label in labels] + [
+        (unit, "never-c", label) for unit, label in labels if label != "c"
+    ]
+
+
+def plan(**options: object) -> Plan:
+    given = {"budget": Budget(2, 1e-4), "bounds": Bounds(pairs=3), "complete": True}
+    return Plan(**(given | options))
+
+
+def sums_of(release: Release) -> dict[tuple[str, str], int]:
+    return {(row["feature"], row["label"]): row["sum"] for row in release.pairs.to_pylist()}
+
+
+def keys(release: Release, name: str) -> list[str]:
+    return [row[name[:-1]] for row in getattr(release, name).to_pylist()]
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_pairs_above_the_threshold_stay_as_they_are_and_all_others_of_their_keys_join_them(mechanism: str) -> None:
+    """With the same noise the plain release is a part of the completed one, and every pair of its keys is there."""
+    rows = [*groups(), *((f"u{n}", f"rare-{n % 40}", LABELS[n % 3]) for n in range(900))]
+    obs = ddpmi.observe(table(rows))
+    plain, whole = (seeded_release(obs, plan(mechanism=mechanism, complete=c), seed=3) for c in (False, True))
+    shown, completed = sums_of(plain), sums_of(whole)
+    assert shown == {key: completed[key] for key in shown}
+    assert list(completed) == [(f, label) for f in keys(plain, "features") for label in keys(plain, "labels")]
+    assert [keys(whole, name) for name in ("features", "labels")] == [
+        keys(plain, name) for name in ("features", "labels")
+    ]
+    assert len(completed) > len(shown)
+
+
+def test_a_completed_release_costs_what_the_plain_one_costs() -> None:
+    """Budget, noise and thresholds do not depend on it."""
+    plain, whole = plan(complete=False), plan()
+    assert whole.cost == plain.cost
+    assert whole.calibration == plain.calibration
+    assert whole.digest != plain.digest
+
+
+def test_a_true_zero_is_found() -> None:
+    """The feature that everybody has but group c is ranked as an absence of c; a feature of one unit is not shown."""
+    rows = [*groups(6000), ("u0", "SECRET", "a"), ("lone", "common", "SECRET")]
+    found = seeded_release(ddpmi.observe(table(rows)), plan(), seed=1)
+    assert keys(found, "features") == ["common", "never-c"]
+    assert keys(found, "labels") == list(LABELS)
+    assert ("never-c", "absence") in {
+        (row["feature"], row["direction"]) for row in ddpmi.rank(found).to_dicts() if row["label"] == "c"
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_every_pair_has_the_noise_that_was_paid_for(mechanism: str) -> None:
+    """Sums near the threshold, of which some reach it, and empty ones: all are off by the whole law of the noise.
+
+    4,000 features are known by label a. What noise does to their pairs of b, which occur, and of c, which do not, is compared
+    with the exact mass function by chi-square (false alarm 1e-7 each).
+    """
+    made = plan(mechanism=mechanism, budget=Budget(1, 0.5), bounds=Bounds(pairs=1), distinct="units")
+    noise = made.calibration.tables["pairs"]
+    near = max(int(noise.threshold or 0) - 1, 1)
+    sizes = {"a": 80, "b": near}
+    cells = [(f"f{n}", label) for n in range(4000) for label, size in sizes.items() for _ in range(size)]
+    cells += [("f0", "c")] * 80
+    rows = [(str(unit), feature, label) for unit, (feature, label) in enumerate(cells)]
+    found = sums_of(seeded_release(ddpmi.observe(table(rows)), made, seed=5))
+    edges, expected = expected_counts(noise.mechanism, 3999)
+    reached = 0
+    for label, exact in (("b", near), ("c", 0)):
+        off = np.array([found[f"f{n}", label] - exact for n in range(1, 4000)])
+        observed = np.bincount(np.searchsorted(edges, off, side="right"), minlength=len(expected))
+        statistic = float(((observed - expected) ** 2 / expected).sum())
+        assert chi_square_tail(statistic, len(expected) - 1) > 1e-7, label
+        reached += int(np.sum(off + exact >= (noise.threshold or 0)))
+    assert reached > 400  # so that the condition below the threshold was put to the test
+
+
+def test_lone_units_show_no_more_often_than_delta() -> None:
+    """Over 10,000 lone units a pair of theirs shows within delta/2 = 1e-2 (false alarm below 1e-7)."""
+    for mechanism in ("laplace", "gaussian"):
+        made = plan(budget=Budget(1, 0.02), bounds=Bounds(pairs=2), mechanism=mechanism)
+        rate = threshold_check(ddpmi.observe, made, pairs=20, units=10_000)
+        assert rate.p_value > 1e-7
+        assert rate.events > 20
+
+
+def test_listed_keys_are_completed_whatever_the_data() -> None:
+    """Keys of lists, of ranked labels and of a vocabulary are known, so all of their pairs show."""
+    obs = ddpmi.observe(table([*groups(6000), ("lone", "SECRET", "SECRET")]))
+    seen = ("common", "never-c")
+    for options, features, labels in (
+        ({"public_labels": ("a", "zz")}, seen, ("a", "zz")),
+        ({"public_features": ("common", "nowhere")}, ("common", "nowhere"), LABELS),
+        ({"labels_only": ("c", "zz")}, ("common",), ("c", "zz")),  # other labels are summed, and show no feature
+        ({"selection": "set_union"}, seen, LABELS),
+        ({"space": "units"}, seen, LABELS),
+        ({"sample_rate": "0.9"}, seen, LABELS),
+    ):
+        found = seeded_release(obs, plan(**options), seed=1)
+        assert list(sums_of(found)) == [(f, label) for f in features for label in labels], options
+
+
+def test_nothing_to_complete_is_empty() -> None:
+    """Where no pair reaches the threshold nothing is known and nothing shows, but for listed labels in their margin."""
+    for rows in ([], [(f"u{n}", "common", f"own{n}") for n in range(2000)]):
+        found = seeded_release(ddpmi.observe(table(rows)), plan(public_labels=("a",)), seed=1)
+        assert (sums_of(found), keys(found, "labels")) == ({}, ["a"])
+
+
+def test_exact_sums_behind_a_completed_release_are_those_of_the_plain_one() -> None:
+    """What is noised does not depend on what is shown."""
+    obs = ddpmi.observe(table(groups(90)))
+    plain, whole = (exact_sums(obs, plan(complete=c)) for c in (False, True))
+    assert {name: sums.to_pylist() for name, sums in whole.items()} == {
+        name: sums.to_pylist() for name, sums in plain.items()
+    }
