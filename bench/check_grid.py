@@ -1,11 +1,11 @@
-"""Does a grid that finds its labels rank better than a threshold on pairs, and how should it divide the budget?
+"""Does a completed release, or a grid that finds its labels, rank better than a threshold on pairs? And how should they divide the budget?
 
     python bench/check_grid.py --data FOLDER arxiv acl so2016 so2016_tech categories authors retail --draws 3
 
-Plans with a threshold on pairs and with a grid, all else by default, over five epsilons. The default shares of a grid were
-chosen on the first four sets; the last three had no part in it, nor in the choice of the pooled order. The figures are means
+Plans with a threshold on pairs, the same completed, and with a grid, all else by default, over five epsilons. The default shares
+of a grid were chosen on the first four sets; the last three had no part in it, nor in the choice of the pooled order. The figures are means
 over epsilons and draws of four overlaps with the exact ranking: top 100, top 1,000, each label's top 20, and the same for
-presence alone. Exact rankings have no pair that nobody has, a grid has: a true zero in its lists counts as wrong. So sets of
+presence alone. Exact rankings have no pair that nobody has, the two have: a true zero in their lists counts as wrong. So sets of
 moderate size are also compared with the exact ranking of all features with all labels, zeros too.
 """
 
@@ -29,8 +29,18 @@ EPSILONS = (0.5, 1, 2, 4, 8)
 #: Pairs of an exact ranking with its zeros, at most.
 MOST = 2_000_000
 CHOSEN_ON = ("arxiv", "acl", "so2016", "so2016_tech")
-#: Hundredths for pairs, features, labels and total; None is the default.
-SHARES = (None, (85, 10, 4, 1), (80, 15, 4, 1), (78, 14, 7, 1), (70, 22, 7, 1), (60, 30, 9, 1))
+#: Hundredths for pairs, features, labels and total.
+COMPLETE_SHARES = ((80, 15, 4, 1), (78, 15, 6, 1), (75, 20, 4, 1))
+GRID_SHARES = ((85, 10, 4, 1), (80, 15, 4, 1), (78, 14, 7, 1), (70, 22, 7, 1), (60, 30, 9, 1))
+
+
+def ways() -> dict[str, dict[str, Any]]:
+    """The options of the plans that are compared; shares are by default unless they are named."""
+    found: dict[str, dict[str, Any]] = {"threshold": {}}
+    for option, tried in (("complete", COMPLETE_SHARES), ("grid", GRID_SHARES)):
+        found[option] = {option: True}
+        found |= {f"{option}, {' / '.join(map(str, s))}": {option: True, "shares": hundredths(s)} for s in tried}
+    return found
 
 
 @dataclass(frozen=True)
@@ -80,15 +90,13 @@ class Subject:
 def measure(name: str, data: Path, draws: int) -> list[dict[str, Any]]:
     """All plans on one set."""
     subject, rows = Subject(CASES[name], data), []
-    for grid, shares in ((False, None), *((True, shares) for shares in SHARES)):
-        given = None if shares is None else hundredths(shares)
+    for way, options in ways().items():
         found = []
         for epsilon in EPSILONS:
             plan = ddpmi.Plan(
-                budget=ddpmi.Budget(epsilon, 1e-7), bounds=subject.bounds, grid=grid, shares=given, mechanism="gaussian"
+                budget=ddpmi.Budget(epsilon, 1e-7), bounds=subject.bounds, mechanism="gaussian", **options
             )
             found.append(np.mean([subject.overlaps(plan, f"{name} {epsilon} {n}") for n in range(draws)], axis=0))
-        way = "threshold" if not grid else "grid" if shares is None else f"grid, {' / '.join(map(str, shares))}"
         # By epsilon, exact ranking and figure.
         means = np.array(found)
         row = {"set": name, "way": way, "mean": round(float(means[:, 0].mean()), 4)}

@@ -4,7 +4,8 @@
 
 All rows of an epsilon show the same pairs, those that the noise of the release chose, ordered pair by pair (by the estimate
 behind a threshold, else shrunk) or pooled. "pairs alone are noisy" has exact sums of features, labels and all; "pairs are
-exact" has noise on these and none on pairs; "nothing is noisy" is the ceiling.
+exact" has noise on these and none on pairs; "nothing is noisy" is the ceiling. A completed release shows more than its threshold
+lets through; its last row is the ceiling behind that threshold.
 "rows are known" is what somebody could do who knows all margins, and of each pair's feature the exact sums in all other
 labels: more than any reading of the release can know beside the pair's own noisy sum.
 "best order" is the best of all orders that check_estimates.py tries, chosen in hindsight for each figure by looking at the
@@ -36,6 +37,7 @@ EPSILONS = (1, 4)
 FIGURES = ("top 100", "top 1,000", "label top 20", "presence only")
 
 
+BEHIND = "nothing is noisy, pairs above the threshold alone"
 #: A label with fewer pairs is read pair by pair.
 FEW = 30
 #: Neighbours by expected sum over which misses of the oracle's predictions are averaged.
@@ -84,7 +86,7 @@ def with_known_rows(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> 
 
 def kinds(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> dict[str, Ranking]:
     """Rank one release with the noise of some tables taken off; ``before`` are the sums before noise and threshold."""
-    return {
+    found = {
         "as released": ranked(noisy, plan, order="shrunk" if plan.grid or plan.complete else "estimate"),
         "as released, pooled": ranked(noisy, plan, order="pooled"),
         "pairs alone are noisy, pooled": ranked(replace(free, joint=noisy.joint), plan, order="pooled"),
@@ -93,6 +95,15 @@ def kinds(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> dict[str, 
         "pairs are exact": ranked(replace(noisy, joint=free.joint), plan, order="estimate"),
         "nothing is noisy": ranked(free, plan, order="estimate"),
     }
+    if plan.complete:
+        found[BEHIND] = behind_threshold(noisy, free, plan)
+    return found
+
+
+def behind_threshold(noisy: Sums, free: Sums, plan: ddpmi.Plan) -> Ranking:
+    """Rank a completed release without noise, only the pairs that reached its threshold: what it would be uncompleted."""
+    reached = (noisy.joint >= (plan.calibration.tables["pairs"].threshold or 0)) & (free.joint > 0)
+    return ranked(free.kept(reached), plan, order="estimate")
 
 
 def in_sight(truth: Ranking, ceiling: Ranking) -> list[int]:

@@ -10,6 +10,7 @@ import pytest
 
 import ddpmi
 from ddpmi import Bounds, Budget, Plan
+from ddpmi.receipts import describe
 from ddpmi.statistics import chi_square_tail, expected_counts
 from ddpmi.testing import exact_sums, seeded_release, threshold_check
 
@@ -140,6 +141,13 @@ def test_nothing_to_complete_is_empty() -> None:
     for rows in ([], [(f"u{n}", "common", f"own{n}") for n in range(2000)]):
         found = seeded_release(ddpmi.observe(table(rows)), plan(public_labels=("a",)), seed=1)
         assert (sums_of(found), keys(found, "labels")) == ({}, ["a"])
+
+
+def test_a_receipt_says_what_shows() -> None:
+    """Below its table of noise, and only for completed releases."""
+    obs = ddpmi.observe(table(groups(90)))
+    told = [describe(seeded_release(obs, plan(complete=c), seed=1).receipt) for c in (False, True)]
+    assert ["pairs below the threshold show" in text for text in told] == [False, True]
 
 
 def test_exact_sums_behind_a_completed_release_are_those_of_the_plain_one() -> None:

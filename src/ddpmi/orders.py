@@ -35,7 +35,10 @@ IN_WORDS: dict[Order, str] = {
     "estimate": "",
     "lower": "Ordered by the low end of the interval of mutual information.",
     "shrunk": "Ordered by mutual information less what noise alone may have made.",
-    "pooled": "Ordered by the mutual information that a feature's whole row makes likely; the row gives directions too.",
+    "pooled": (
+        "Ordered by the mutual information that a feature's whole row makes likely. The row gives directions too: where noise"
+        " alone turned a pair round, its own lift points the other way."
+    ),
 }
 """What a reader must know who expects rows in the order of mi."""
 

@@ -145,6 +145,8 @@ def _noise_lines(receipt: Mapping[str, Any]) -> list[str]:
     lines.append(
         f"  scale and threshold in grid steps of {receipt['grid']['step']:g}/2^{receipt['grid']['g']}, sd in the user's units"
     )
+    if (receipt.get("plan") or {}).get("complete"):
+        lines.append("  pairs below the threshold show where their feature and their label have one above it")
     if receipt.get("sample_rate"):
         lines.append(
             f"  units took part with probability {receipt['sample_rate']:g}; a count is its sum divided by that"
