@@ -23,6 +23,7 @@ COLOURS = {
     "paper": "#d1495b",
     "paper, total free": "#e8a0aa",
     "ours": "#1b6ca8",
+    "ours, complete": "#e09f3e",
     "ours, grid": "#7b52ab",
     "ours, public labels": "#2a9d8f",
     "ceiling": "#9aa5b1",

@@ -61,6 +61,19 @@ def test_a_release_is_a_folder_of_plain_sorted_files(spark: SparkSession, ledger
     assert {name: spark.conf.get(name, None) for name in settings} == settings
 
 
+def test_a_release_is_completed_in_the_tasks(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
+    """Pairs that nobody has show with noise, pairs of hidden features do not, and no mark of what occurs is written."""
+    rows = pa.concat_tables([two_groups(2000), pa.table({"unit": ["lone"], "feature": ["SECRET"], "label": ["a"]})])
+    plan = Plan(budget=Budget(8, 1e-4), bounds=Bounds(pairs=3), row_local=True, complete=True)
+    found = ddpmi.release(ddpmi.observe(spark.createDataFrame(rows)), plan, ledger=ledger, to=tmp_path / "out")
+    sums = {(row["feature"], row["label"]): row["sum"] for row in found.pairs.to_pylist()}
+    assert list(sums) == [(feature, label) for feature in ("common", "own-a", "own-b") for label in ("a", "b")]
+    assert found.pairs.column_names == ["feature", "label", "sum"]
+    # Half of 1,000 units is more than 100 deviations.
+    assert max(abs(sums["own-a", "b"]), abs(sums["own-b", "a"])) < 500 * 256 < sums["common", "a"]
+    assert b"SECRET" not in b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*.*"))
+
+
 def test_two_reads_give_equal_bytes(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
     """The tables in memory, a second look, the saved copy and the loaded one are the same."""
     found = ddpmi.release(ddpmi.observe(spark.createDataFrame(two_groups(2000))), PLAN, ledger=ledger)
