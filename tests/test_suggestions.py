@@ -65,6 +65,23 @@ def test_settled_fields_stay() -> None:
     assert (plan.bounds.pairs, plan.mechanism, plan.distinct) == (7, "laplace", True)
 
 
+def test_releases_are_completed_where_units_have_several_pairs() -> None:
+    """It is free and was measured to help; options that settle what is shown are kept."""
+    for hint, options, completed in (
+        (1, {}, False),
+        (5, {}, True),
+        (5, {"public_labels": ["a"]}, True),
+        (5, {"complete": False}, False),
+        (5, {"grid": True}, False),
+        (5, {"marginals": "other"}, False),
+        (5, {"thresholds": "every"}, False),
+        (5, {"public_labels": ["a"], "public_features": ["f"]}, False),
+        (5, {"selection": "sips", "public_labels": ["a"]}, False),
+    ):
+        plan = Plan.suggest(budget=BUDGET, units=10_000, pairs_per_unit=hint, labels=3, **options)
+        assert plan.complete == completed, options
+
+
 def test_larger_data_have_larger_pairs() -> None:
     """The expected count grows with the total and shrinks with the number of labels."""
     assert expected_sum(1e7, 20) == pytest.approx(10 * expected_sum(1e6, 20))

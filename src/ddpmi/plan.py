@@ -140,7 +140,8 @@ class Plan:
         """Plan from what is publicly known about the data, which is not read.
 
         Half of a usual unit's pairs count in full, heavier units are scaled. The noise is the one with the lower threshold;
-        where the best pairs are far above both thresholds, the one with the smaller deviation.
+        where the best pairs are far above both thresholds, the one with the smaller deviation. Where units have several pairs
+        the release is completed, unless the options say what is to be shown.
 
         Args:
             budget: The guarantee; delta must be below one over the number of units.

@@ -1,4 +1,4 @@
-"""A plan from public hints alone: how many pairs of a unit count, and which noise.
+"""A plan from public hints alone: how many pairs of a unit count, which noise, and what is shown.
 
 The rules are measured in docs/accuracy.md. Nothing here reads data, and no hint may be computed from it.
 """
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ddpmi.plan import Plan
 
 _DEEP = 1000
+#: Options that say themselves what is shown, or leave no threshold to complete behind.
+_SETTLE_WHAT_SHOWS = {"complete", "grid", "thresholds", "marginals", "public_features", "selection"}
 _FAR = 4  # thresholds: a pair this far above them is seen under either noise
 
 
@@ -51,6 +53,8 @@ def suggest(plan: type[Plan], budget: Budget, hints: tuple[int, float, int], opt
             hint=f"Budget({float(budget.epsilon):g}, {10 ** -math.ceil(math.log10(units) + 1):g})",
         )
     bounds = options.pop("bounds", None) or suggested_bounds(pairs_per_unit)
+    if pairs_per_unit > 1 and not _SETTLE_WHAT_SHOWS & options.keys():
+        options["complete"] = True
     if "mechanism" in options or budget.delta == 0 or options.get("selection") is not None:
         return plan(budget=budget, bounds=bounds, **options)
     laplace, gaussian = (
