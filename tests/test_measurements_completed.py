@@ -157,3 +157,12 @@ def test_exact_sums_behind_a_completed_release_are_those_of_the_plain_one() -> N
     assert {name: sums.to_pylist() for name, sums in whole.items()} == {
         name: sums.to_pylist() for name, sums in plain.items()
     }
+
+
+def test_one_pass_serves_plain_and_completed_plans_in_any_order(ledger: ddpmi.Ledger) -> None:
+    """Each release holds what its own plan shows, whatever was drawn from the same sums before."""
+    obs = ddpmi.observe(table(groups(6000)))
+    wanted = (False, True, False, True)
+    found = ddpmi.release_many(obs, [plan(budget=Budget(1, 1e-6), complete=c) for c in wanted], ledger=ledger)
+    assert [("never-c", "c") in sums_of(one) for one in found] == list(wanted)
+    assert [one.receipt["plan"]["complete"] for one in found] == list(wanted)
