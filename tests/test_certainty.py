@@ -294,3 +294,21 @@ def test_only_pairs_above_the_threshold_were_chosen_by_their_noise() -> None:
     assert below.any()
     assert np.all(same[below])
     assert not np.all(same[~below])
+
+
+def test_a_feature_of_labels_that_are_not_ranked_may_be_absent_from_those_that_are() -> None:
+    """With one label ranked alone most of the total lies elsewhere, and a feature that is common there may be hidden here."""
+    release = noisy_release(truth(), 0, threshold=20_000, part=0.01)
+    one = [row for row in release.pairs.to_pylist() if row["label"] == "l0"]
+    alone = replace(
+        release,
+        pairs=keyed(("feature", "label"), {(row["feature"], "l0"): row["sum"] for row in one}),
+        labels=keyed(("label",), {"l0": dict(zip(*release.labels.to_pydict().values(), strict=True))["l0"]}),
+        receipt=release.receipt | {"plan": {"labels_only": ["l0"], "complete": True}},
+    )
+    pairs = rank(alone).source
+    py = pairs.cells.label_sums[0] / pairs.cells.total
+    everywhere_else = mutual_information(np.zeros(1), np.array([0.9 * (1 - py)]), np.array([py]))
+    hidden = certainty.hidden_most(pairs, pairs.doubt, 0.95)
+    assert everywhere_else[0] <= hidden[0]
+    assert hidden[-1] == 0

@@ -177,16 +177,16 @@ def hidden_most(pairs: Pairs, doubt: Doubt, confidence: float) -> Floats:
     slack = reach * math.hypot(noise.label, noise.total)
     least, most = np.clip(label - slack, largest, 1.0), np.minimum(label + slack, 1.0)
     presence = mutual_information(np.full(count, largest), np.full(count, largest), least)
-    unlabelled = _unlabelled(pairs, doubt, reach)
-    # A feature of which nothing was released has a small total, or only small pairs, one for each label.
-    feature = np.full(count, largest if doubt.hides.features == "by totals" else count * largest + unlabelled)
+    elsewhere = _in_other_labels(pairs, doubt, reach)
+    # A feature of which nothing was released has a small total, or only small pairs, one for each label and some elsewhere.
+    feature = np.full(count, largest if doubt.hides.features == "by totals" else count * largest + elsewhere)
     if doubt.hides.features is None:
         missing = _largest_missing(pairs) / total
-        slack = reach * math.hypot(noise.feature, noise.total)
-        feature = np.where(missing > 0, np.maximum(feature, missing + slack), feature)
+        reached = missing + reach * math.hypot(noise.feature, noise.total)
+        feature = np.where(missing > 0, np.maximum(feature, reached), feature)
     # What is more common than all other labels together cannot be wholly absent from this one.
     absence = mutual_information(np.zeros(count), np.clip(feature, 0.0, 1 - most), most)
-    unknown = min(of_labels, unlabelled, 0.5)  # more than half has less entropy
+    unknown = 0.0 if doubt.labels_known else min(of_labels, elsewhere, 0.5)  # more than half has less entropy
     return np.append(np.maximum(presence, absence), mutual_information(unknown, unknown, unknown))
 
 
@@ -195,10 +195,8 @@ def _one_sided(chance: float, *, heavy: bool) -> float:
     return -math.log(2 * chance) / math.sqrt(2) if heavy else -NormalDist().inv_cdf(chance)
 
 
-def _unlabelled(pairs: Pairs, doubt: Doubt, reach: float) -> float:
-    """Bound what labels that were not released can hold, as a part of the total."""
-    if doubt.labels_known:
-        return 0.0
+def _in_other_labels(pairs: Pairs, doubt: Doubt, reach: float) -> float:
+    """Bound what labels that were not released can hold, as a part of the total: hidden ones, or those that are not ranked."""
     if doubt.units:
         return 1.0
     total, count = max(pairs.cells.total, 1), len(pairs.cells.labels)

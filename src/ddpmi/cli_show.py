@@ -46,18 +46,8 @@ _SETTINGS = ("memory_limit", "threads", "temp_directory")
 _OPTIONS = (
     *("unit", "feature", "label", "value", "dataset", "pairs", "clip", "step", "labels", "cap", "strategy"),
     *("epsilon", "delta", "mechanism", "distinct", "release_id", "top", "base", "method", "score", "by"),
-    *(
-        "where",
-        "count",
-        "space",
-        "engine",
-        "grid",
-        "complete",
-        "marginals",
-        "public_labels",
-        "public_features",
-        "labels_only",
-    ),
+    *("where", "count", "space", "engine", "grid", "complete", "marginals"),
+    *("public_labels", "public_features", "labels_only"),
 )
 _FILES = ("public_labels", "public_features")
 _CALL = re.compile(r"\b(?:Budget|Bounds|observe|observe_counts)\(([^()]*)\)")
