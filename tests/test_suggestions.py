@@ -80,6 +80,8 @@ def test_releases_are_completed_where_units_have_several_pairs() -> None:
     ):
         plan = Plan.suggest(budget=BUDGET, units=10_000, pairs_per_unit=hint, labels=3, **options)
         assert plan.complete == completed, options
+    many = Plan.suggest(budget=BUDGET, units=10_000, pairs_per_unit=5, labels=1001)
+    assert not many.complete  # the release would have too many rows
 
 
 def test_larger_data_have_larger_pairs() -> None:

@@ -131,7 +131,8 @@ def _options(plan: Plan) -> str:
         lines.append(f"grid: {' and '.join(plan.unknown)} are selected by their totals, then every pair is released.")
     if plan.complete:
         lines.append(
-            "complete: all other pairs of features and labels that have a pair above the threshold show too; free."
+            "complete: all other pairs of features and labels that have a pair above the threshold show too, for nothing:"
+            " one row for each feature and label."
         )
     if plan.thresholds == "every":
         lines.append("thresholds: features and labels have to reach a threshold too, and take their pairs with them.")

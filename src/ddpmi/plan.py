@@ -141,7 +141,7 @@ class Plan:
 
         Half of a usual unit's pairs count in full, heavier units are scaled. The noise is the one with the lower threshold;
         where the best pairs are far above both thresholds, the one with the smaller deviation. Where units have several pairs
-        the release is completed, unless the options say what is to be shown.
+        and labels are few, up to 1,000, the release is completed, unless the options say what is to be shown.
 
         Args:
             budget: The guarantee; delta must be below one over the number of units.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _DEEP = 1000
 #: Options that say themselves what is shown, or leave no threshold to complete behind.
 _SETTLE_WHAT_SHOWS = {"complete", "grid", "thresholds", "marginals", "public_features", "selection"}
+_FEW_LABELS = 1000  # a completed release has a row for each feature and label, all of them in memory on one machine
 _FAR = 4  # thresholds: a pair this far above them is seen under either noise
 
 
@@ -53,7 +54,7 @@ def suggest(plan: type[Plan], budget: Budget, hints: tuple[int, float, int], opt
             hint=f"Budget({float(budget.epsilon):g}, {10 ** -math.ceil(math.log10(units) + 1):g})",
         )
     bounds = options.pop("bounds", None) or suggested_bounds(pairs_per_unit)
-    if pairs_per_unit > 1 and not _SETTLE_WHAT_SHOWS & options.keys():
+    if pairs_per_unit > 1 and labels <= _FEW_LABELS and not _SETTLE_WHAT_SHOWS & options.keys():
         options["complete"] = True
     if "mechanism" in options or budget.delta == 0 or options.get("selection") is not None:
         return plan(budget=budget, bounds=bounds, **options)
