@@ -1,4 +1,4 @@
-"""Data with two groups and a ledger, for tests that release."""
+"""Data with two or three groups and a ledger, for tests that release."""
 
 from __future__ import annotations
 
@@ -11,6 +11,26 @@ from ddpmi import Budget, Ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+THREE_LABELS = ("a", "b", "c")
+
+
+def table(rows: list[tuple[object, ...]]) -> pa.Table:
+    """Rows of (unit, feature, label) as a table of texts."""
+    names = ("unit", "feature", "label")
+    return pa.table({name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate(names)})
+
+
+def three_groups(units: int = 900) -> list[tuple[object, ...]]:
+    """Three groups that all have "common"; "never-c" is frequent in a and b and in nobody of c."""
+    rows: list[tuple[object, ...]] = []
+    for n in range(units):
+        label = THREE_LABELS[n % 3]
+        rows.append((f"u{n}", "common", label))
+        if label != "c":
+            rows.append((f"u{n}", "never-c", label))
+    return rows
 
 
 def two_groups(units: int) -> pa.Table:

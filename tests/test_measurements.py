@@ -17,32 +17,12 @@ from ddpmi.aggregates import remainder
 from ddpmi.calibration import sensitivities
 from ddpmi.measurements import summed_by
 from ddpmi.testing import exact_sums, hostile_rows, seeded_release, sensitivity_replay
+from release_fixtures import THREE_LABELS as LABELS
+from release_fixtures import table
+from release_fixtures import three_groups as groups
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-LABELS = ("a", "b", "c")
-
-
-def table(rows: list[tuple[object, ...]]) -> pa.Table:
-    columns = [[row[place] for row in rows] for place in range(3)]
-    return pa.table(
-        {
-            name: pa.array(values, pa.string())
-            for name, values in zip(("unit", "feature", "label"), columns, strict=True)
-        }
-    )
-
-
-def groups(units: int = 900) -> list[tuple[object, ...]]:
-    """Three groups that all have "common"; "never-c" is frequent in a and b and in nobody of c."""
-    rows: list[tuple[object, ...]] = []
-    for n in range(units):
-        label = LABELS[n % 3]
-        rows.append((f"u{n}", "common", label))
-        if label != "c":
-            rows.append((f"u{n}", "never-c", label))
-    return rows
 
 
 def plan(**options: object) -> Plan:
@@ -59,7 +39,7 @@ def keys(release: ddpmi.Release, name: str) -> list[tuple[str, ...]]:
 def test_public_lists_fix_the_keys_whatever_the_data() -> None:
     """With both lists every pair appears, also for keys that no row has, and others never do."""
     options = {"public_labels": ["a", "zz"], "public_features": ["common", "nowhere"]}
-    for rows in (groups(), groups(3), []):
+    for rows in (groups(), groups(3), groups(0)):
         found = seeded_release(ddpmi.observe(table(rows)), plan(**options), seed=1)
         assert keys(found, "pairs") == [(f, label) for f in ("common", "nowhere") for label in ("a", "zz")]
         assert (keys(found, "features"), keys(found, "labels")) == ([("common",), ("nowhere",)], [("a",), ("zz",)])

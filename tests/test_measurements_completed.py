@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import ddpmi
@@ -13,29 +12,12 @@ from ddpmi import Bounds, Budget, Plan
 from ddpmi.receipts import describe
 from ddpmi.statistics import chi_square_tail, expected_counts
 from ddpmi.testing import exact_sums, seeded_release, threshold_check
+from release_fixtures import THREE_LABELS as LABELS
+from release_fixtures import table
+from release_fixtures import three_groups as groups
 
 if TYPE_CHECKING:
     from ddpmi import Release
-
-LABELS = ("a", "b", "c")
-
-
-def table(rows: list[tuple[str, str, str]]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    return pa.table(
-        {
-            name: pa.array(values, pa.string())
-            for name, values in zip(("unit", "feature", "label"), columns, strict=True)
-        }
-    )
-
-
-def groups(units: int = 900) -> list[tuple[str, str, str]]:
-    """Three groups that all have "common"; "never-c" is frequent in a and b and in nobody of c."""
-    labels = [(f"u{n}", LABELS[n % 3]) for n in range(units)]
-    return [(unit, "common", label) for unit, label in labels] + [
-        (unit, "never-c", label) for unit, label in labels if label != "c"
-    ]
 
 
 def plan(**options: object) -> Plan:
