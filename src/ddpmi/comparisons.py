@@ -7,7 +7,7 @@ different budgets. Names are looked up once for each list of names; pairs are ma
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -46,6 +46,9 @@ class Comparison:
     """Which part of the best pairs the other side has at all; None where there are none."""
     percentiles: dict[str, float | None]
     """Percentiles of the absolute rank difference of the best pairs."""
+    cut_percentiles: dict[str, float | None]
+    """The same if both lists ended after ``top`` places, as the paper's do: a longer list then pays no more for a pair that it
+    lacks."""
     overlap: dict[str, float]
     """Which part of the first 10, 100, ... places both share, as deep as the reference goes."""
     label_overlap_20: float | None
@@ -64,7 +67,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; with ``notice`` first where a side is not private."""
-        names = ("top", "pairs", "kept", "percentiles", "overlap", "label_overlap_20", "rbo", "direction_error")
+        names = [field.name for field in fields(self) if field.name not in ("by", "bands", "labels", "private")]
         stamp = {} if self.private else {"notice": show.NOT_PRIVATE}
         lists = {"bands": [dict(band) for band in self.bands], "labels": [dict(label) for label in self.labels]}
         return stamp | {name: getattr(self, name) for name in names} | lists
@@ -78,18 +81,19 @@ class Comparison:
         lines += [
             f"Pairs: {a} in the reference, {b} in the other, {common} in both",
             f"Best {self.top} pairs of {whose}: {_percent(self.kept)} kept, {turned}",
-            "Rank difference, percentiles " + ", ".join(f"{p}: {_plain(e)}" for p, e in self.percentiles.items()),
+            f"Rank difference, percentiles {_errors(self.percentiles)}",
+            f"The same in lists of {self.top} places, percentiles {_errors(self.cut_percentiles)}",
             "Overlap, first "
             + (", ".join(f"{depth}: {_percent(part)}" for depth, part in self.overlap.items()) or "10: too few pairs"),
             f"Overlap of each label's best {LABEL_TOP}, mean: {_percent(self.label_overlap_20)}",
             f"Rank-biased overlap (extrapolated, p = {stability.RBO_P:g}): {self.rbo:.4g}",
         ]
         for band in self.bands:
-            errors = ", ".join(f"{p}: {_plain(e)}" for p, e in band["percentiles"].items())
+            errors = _errors(band["percentiles"])
             lines.append(f"Ranks {band['from']}-{band['to']}: {_percent(band['kept'])} kept, percentiles {errors}")
         worst = sorted(self.labels, key=lambda label: label["overlap_20"])[:LABEL_TOP]
         for label in worst:
-            errors = ", ".join(f"{p}: {_plain(e)}" for p, e in label["percentiles"].items())
+            errors = _errors(label["percentiles"])
             shared = f"{_percent(label['overlap_20'])} shared"
             lines.append(
                 f"Label {show.printable(label['label'])}: {shared}, {label['best']} best, percentiles {errors}"
@@ -114,8 +118,8 @@ def _percent(part: float | None) -> str:
     return "-" if part is None else f"{100 * part:.4g}%"
 
 
-def _plain(error: float | None) -> str:
-    return "-" if error is None else f"{error:g}"
+def _errors(percentiles: dict[str, float | None]) -> str:
+    return ", ".join(f"{at}: {'-' if error is None else f'{error:g}'}" for at, error in percentiles.items())
 
 
 def compare(
@@ -219,13 +223,12 @@ def _compared(one: Coded, two: Coded, partner: Integers, *, top: int, by: By, pr
     there[mine] = place_b
     if by == "reference":
         rows = _best(one, top)
-        errors, found = np.abs(one.place[rows] - there[rows]), partner[rows] >= 0
+        places, elsewhere, found = one.place[rows], there[rows], partner[rows] >= 0
     else:
         back = np.full(len(two), max(top, len(one)) + 1)
         back[theirs] = place_a
         rows = _best(two, top)
-        errors = np.abs(two.place[rows] - back[rows])
-        found = np.isin(rows, theirs)
+        places, elsewhere, found = two.place[rows], back[rows], np.isin(rows, theirs)
     listed = (place_a if by == "reference" else place_b) <= top
     differs = one.presence[mine[listed]] != two.presence[theirs[listed]]
     labels = _labels(one, two, partner, _best(one, top), there)
@@ -234,7 +237,8 @@ def _compared(one: Coded, two: Coded, partner: Integers, *, top: int, by: By, pr
         by=by,
         pairs={"a": len(one), "b": len(two), "common": len(mine)},
         kept=_mean(found),
-        percentiles=stability.percentiles(errors),
+        percentiles=stability.percentiles(np.abs(places - elsewhere)),
+        cut_percentiles=stability.percentiles(np.abs(places - np.minimum(elsewhere, top + 1))),
         overlap={str(depth): stability.overlap(place_a, place_b, depth) for depth in _DEPTHS if depth <= len(one)},
         label_overlap_20=_mean(np.array([label["overlap_20"] for label in labels])),
         rbo=_rbo(place_a, place_b, (min(top, len(one)), min(top, len(two)))),
