@@ -14,6 +14,7 @@ from ddpmi.errors import InputError
 from ddpmi.simulation import EPSILONS, Hints, simulate
 
 SHAPE = "units=200000,labels=5,features=500"
+LISTED = {"public_labels": [f"label-0{at}" for at in range(1, 6)]}
 
 
 def plan_of(**options: Any) -> ddpmi.Plan:
@@ -50,7 +51,9 @@ def test_it_predicts_a_real_release(tmp_path: Path) -> None:
     assert 0.5 <= (expected["rank_error"] + 0.5) / (found.percentiles["50"] + 0.5) <= 2
 
 
-@pytest.mark.parametrize("options", [{"grid": True}, {"complete": True}])
+@pytest.mark.parametrize(
+    "options", [{"grid": True}, {"complete": True}, {"grid": True} | LISTED, {"complete": True} | LISTED]
+)
 def test_plans_that_show_every_pair_can_be_simulated(options: dict[str, Any], tmp_path: Path) -> None:
     """A release of generated rows has as many pairs, about, and an error within a factor of 2; it shows whole rows."""
     path = paper_shape(200_000, 500, 5, tmp_path / "rows.parquet", seed=11)
@@ -62,6 +65,7 @@ def test_plans_that_show_every_pair_can_be_simulated(options: dict[str, Any], tm
     assert expected["visible"] % 5 == 0
     assert expected["visible"] == pytest.approx(found.pairs["b"], rel=0.15)
     assert 0.5 <= (expected["rank_error"] + 0.5) / (found.percentiles["50"] + 0.5) <= 2
+    assert 0.5 <= (expected["cut_rank_error"] + 0.5) / (found.cut_percentiles["50"] + 0.5) <= 2
     assert expected["visible"] > simulate(plan_of(), SHAPE, epsilons=(1,), top=500).rows[0]["visible"]
 
 
@@ -72,6 +76,20 @@ def test_features_beyond_the_drawn_ones_are_counted(options: dict[str, Any], mon
     monkeypatch.setattr("ddpmi.simulation._CELLS", 500)
     monkeypatch.setattr("ddpmi.simulation._TAIL", 200)
     assert simulate(plan_of(**options), SHAPE, epsilons=(8,)).rows[0]["visible"] == pytest.approx(whole, rel=0.1)
+
+
+def test_the_plan_tells_how_many_labels_there_are() -> None:
+    """Labels that a plan lists need no hint, all show in a completed release, and their thresholds are gone in a grid."""
+    shape = "units=20000,features=500"
+    labels = [f"rare-{at}" for at in range(40)]
+    assert simulate(plan_of(), shape, epsilons=(1,)).hints.labels == 20
+    for way in ("complete", "grid"):
+        plan = plan_of(public_labels=labels, **{way: True})
+        found = simulate(plan, shape, epsilons=("0.5",))
+        (row,), (without,) = found.rows, simulate(plan_of(**{way: True}), f"{shape},labels=40", epsilons=("0.5",)).rows
+        assert found.hints.labels == 40
+        assert row["visible"] % 40 == 0
+        assert row["visible"] > without["visible"] > 0
 
 
 def test_heavy_units_cost_accuracy() -> None:
@@ -127,8 +145,10 @@ def test_wrong_hints_are_refused(text: str, said: str) -> None:
 
 def test_other_wrong_questions_are_refused() -> None:
     """Plans that would need more hints, and numbers that are none."""
-    with pytest.raises(InputError, match="public_labels cannot be simulated"):
-        simulate(plan_of(public_labels=["a"]), SHAPE)
+    with pytest.raises(InputError, match="public_features cannot be simulated"):
+        simulate(plan_of(public_features=["a"]), SHAPE)
+    with pytest.raises(InputError, match="labels=5 contradicts the plan, which lists 2"):
+        simulate(plan_of(public_labels=["a", "b"]), SHAPE)
     with pytest.raises(InputError, match="top needs"):
         simulate(plan_of(), SHAPE, top=0)
     with pytest.raises(InputError, match="epsilon"):
@@ -141,3 +161,4 @@ def test_the_text_names_its_assumptions() -> None:
     assert "units=200000" in text
     assert "Nothing was read." in text
     assert "median rank error" in text
+    assert "in 100 places" in text

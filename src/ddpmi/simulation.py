@@ -41,6 +41,7 @@ _TAIL = 50_000  # features of the rest, each standing for many: they are only co
 _LABEL_SKEW = 0.8
 _LARGEST_LEAN = 0.5
 _MOST = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000, "pairs_per_unit": 100_000}
+_LABELS = 20
 _COUNTS = ("units", "labels", "features", "pairs_per_unit")
 _HINTS = "units=1e6,zipf=1.1,labels=20"
 
@@ -55,8 +56,8 @@ class Hints:
 
     units: int
     """How many units there are, about."""
-    labels: int = 20
-    """How many labels."""
+    labels: int | None = None
+    """How many labels; None means as many as the plan lists, else 20."""
     features: int = 0
     """How many features; 0 means one for every 50 pairs, and at least 100."""
     pairs_per_unit: int = 1
@@ -70,6 +71,8 @@ class Hints:
             object.__setattr__(self, "features", guess)
         for name in _COUNTS:
             value, most = getattr(self, name), _MOST[name]
+            if name == "labels" and value is None:
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise InputError(f"{name} must be a whole number from 1 to {most}, got {name}={value!r}.", hint=_HINTS)
         if not 0 <= self.zipf <= 4:  # noqa: PLR2004 - steeper than anything that was ever counted
@@ -95,6 +98,16 @@ class Hints:
             raise InputError("The hint units is missing: how many units there are, about.", hint=_HINTS)
         return cls(**found)
 
+    def for_plan(self, plan: Plan) -> Hints:
+        """Settle how many labels there are: as many as the plan lists."""
+        listed = None if plan.public_labels is None else len(plan.public_labels)
+        if listed is not None and self.labels not in (None, listed):
+            raise InputError(
+                f"The hint labels={self.labels} contradicts the plan, which lists {listed}: rows of other labels are dropped.",
+                hint="leave the hint labels out",
+            )
+        return replace(self, labels=listed or self.labels or _LABELS)
+
 
 def _number(name: str, text: str) -> float | int:
     try:
@@ -116,8 +129,9 @@ class Simulation:
     """How many of the best true pairs the rank errors are taken over."""
     rows: tuple[dict[str, Any], ...]
     """One for each epsilon: epsilon, mechanism, threshold (in units), visible (pairs), kept (part of the best true pairs
-    that is visible), overlap (part of them among as many first places), rank_error (its median), percentiles, and
-    stable_top."""
+    that is visible), overlap (part of them among as many first places), rank_error (its median) and percentiles, where a
+    pair that is not visible stands behind the whole list, cut_rank_error and cut_percentiles, where it stands behind as many
+    first places, and stable_top."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -134,6 +148,7 @@ class Simulation:
             "best kept",
             "best found",
             "median rank error",
+            f"in {self.top:,} places",
             "stable top",
         )
         lines = [
@@ -145,6 +160,7 @@ class Simulation:
                 f"{row['kept']:.1%}",
                 f"{row['overlap']:.1%}",
                 f"{row['rank_error']:g}",
+                f"{row['cut_rank_error']:g}",
                 str(row["stable_top"]),
             )
             for row in self.rows
@@ -180,7 +196,7 @@ def simulate(
     >>> [row["visible"] <= 200 for row in found.rows]
     [True, True]
     """
-    shape = Hints.parse(hints) if isinstance(hints, str) else hints
+    shape = (Hints.parse(hints) if isinstance(hints, str) else hints).for_plan(plan)
     if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
         raise InputError(f"top needs a whole number of at least 1, got {top!r}.", hint="top=10_000")
     _check_plan(plan)
@@ -203,6 +219,8 @@ def simulate(
                 "overlap": compare(reference, private, top=top, cut=True).kept,
                 "rank_error": found.percentiles["50"],
                 "percentiles": found.percentiles,
+                "cut_rank_error": found.cut_percentiles["50"],
+                "cut_percentiles": found.cut_percentiles,
                 "stable_top": private.stable_top(),
             }
         )
@@ -211,7 +229,6 @@ def simulate(
 
 def _check_plan(plan: Plan) -> None:
     other = {
-        "public_labels": plan.public_labels,
         "public_features": plan.public_features,
         "labels_only": plan.labels_only,
         "selection": plan.selection,
@@ -241,12 +258,12 @@ class _World:
     """Generated counts: features that are common enough to be drawn pair by pair, and a sample of the others."""
 
     def __init__(self, hints: Hints, draw: np.random.Generator) -> None:
-        self.hints, self.thin = hints, draw
+        self.hints, self.labels, self.thin = hints, hints.labels or _LABELS, draw
         weights = np.arange(1, hints.features + 1, dtype=np.float64) ** -hints.zipf
         expected = weights * (hints.units * hints.pairs_per_unit / weights.sum())
-        shares = np.arange(1, hints.labels + 1, dtype=np.float64) ** -_LABEL_SKEW
+        shares = np.arange(1, self.labels + 1, dtype=np.float64) ** -_LABEL_SKEW
         self.shares = shares / shares.sum()
-        head = min(max(_CELLS // hints.labels, 1), hints.features)
+        head = min(max(_CELLS // self.labels, 1), hints.features)
         self.counts = self._drawn(expected[:head], draw)
         rest = expected[head:]
         self.each = max(1, len(rest) // _TAIL)
@@ -255,7 +272,7 @@ class _World:
         self.beyond = draw.poisson(rest.sum() * self.shares)
 
     def _drawn(self, expected: Floats, draw: np.random.Generator) -> Integers:
-        home = draw.integers(0, self.hints.labels, len(expected))
+        home = draw.integers(0, self.labels, len(expected))
         lean = draw.uniform(0, _LARGEST_LEAN, len(expected))
         cells = (expected * (1 - lean))[:, None] * self.shares
         cells[np.arange(len(expected)), home] += expected * lean
@@ -307,7 +324,8 @@ class _World:
         counts = self._read(self.counts, plan)
         sums = add_noise(counts * self._weight(plan), noise.mechanism, source)
         seen = (counts > 0) & (sums >= (noise.threshold or 0))
-        feature, label = _every_pair(np.any(seen, axis=1), np.any(seen, axis=0))
+        listed = np.full(self.labels, plan.public_labels is not None)
+        feature, label = _every_pair(np.any(seen, axis=1), np.any(seen, axis=0) | listed)
         return feature, label, sums[feature, label]
 
     def visible_in_tail(self, plan: Plan, source: Keystream, *, labels: int) -> int:
