@@ -4,6 +4,7 @@
     nice python bench/check_intervals.py --data FOLDER --held-out --epsilons 2 --out bench/results/intervals-held-out.json
     nice python bench/check_intervals.py --data FOLDER --grid --out bench/results/intervals-grid.json
     nice python bench/check_intervals.py --data FOLDER --complete --out bench/results/intervals-complete.json
+    nice python bench/check_intervals.py --data FOLDER --complete --public --out bench/results/intervals-public.json
 
 Each set is summed once; noise is then drawn many times from the plan's own samplers and read by the product's code.
 Truth is the mutual information of the bounded sums before noise. A case is a released pair of one draw. Cases are
@@ -11,7 +12,7 @@ grouped by true direction and by the decile of the true mutual information in th
 the decile of the released one. Beside it stands what bounding does: bounded against unbounded mutual information.
 The method was settled while looking at the three usual sets, so others that it was not fitted to are held out. With --grid
 features and labels have to reach thresholds instead of pairs, and all their pairs are cases, zeros too; with --complete it is
-all pairs of features and labels that have one above the threshold.
+all pairs of features and labels that have one above the threshold. With --public all labels are listed.
 """
 
 from __future__ import annotations
@@ -127,7 +128,8 @@ def drawn(sums: Sums, plan: ddpmi.Plan) -> tuple[Pairs, Integers]:
     if plan.complete:
         # As if every pair had been drawn once: docs/proofs/completion.md.
         seen = rows[sums.joint[rows] > 0]
-        rows = np.flatnonzero(np.isin(sums.feature, sums.feature[seen]) & np.isin(sums.label, sums.label[seen]))
+        labels = np.isin(sums.label, sums.label[seen]) if plan.public_labels is None else np.True_
+        rows = np.flatnonzero(np.isin(sums.feature, sums.feature[seen]) & labels)
     known_features, feature = np.unique(sums.feature[rows], return_inverse=True)
     known_labels, label = np.unique(sums.label[rows], return_inverse=True)
     cells = Cells(
@@ -162,7 +164,8 @@ def checked(sums: Sums, plan: ddpmi.Plan, draws: int) -> dict[str, Any]:
         low, high = certainty.bounds_of(pairs, np.arange(len(rows)), LEVEL)
         true_rank, order = np.empty(len(rows), np.int64), np.argsort(-truth[rows], kind="stable")
         true_rank[order] = np.arange(1, len(rows) + 1)
-        first, last = certainty.rank_bounds(pairs.mi, low, high)
+        surely = certainty.sure_lows(pairs, np.arange(len(rows)), low, high)
+        first, last = certainty.rank_bounds(pairs.mi, low, high, surely)
         cases.append((rows, pairs.mi, low, high, true_rank, first, last))
         released = rows[np.argsort(-pairs.mi, kind="stable")]
         top = {among: certainty.stable_top(pairs, CONFIDENCE, among=among) for among in AMONG}
@@ -263,11 +266,14 @@ def main() -> None:
     for option in ("grid", "complete"):
         chosen = partial(with_zeros_too, option=option)
         parser.add_argument(f"--{option}", dest="sets", action="store_const", const=chosen)
+    parser.add_argument("--public", action="store_true", help="list all labels")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for name, (obs, fields) in arguments.sets(arguments.data, Path(folder)).items():
+            if arguments.public:
+                fields["public_labels"] = tuple(ddpmi.exact(obs).labels["label"].to_pylist())
             for mechanism in ("gaussian", "laplace"):
                 sums: Sums | None = None
                 for epsilon in arguments.epsilons:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ddpmi.errors import InputError
 from ddpmi.mi import mutual_information
+from ddpmi.uncertainty import LEVEL
 from ddpmi.views import best_of
 
 if TYPE_CHECKING:
@@ -31,26 +32,28 @@ _HEAD = 1 << 14  # places that are looked at first; few releases are sure of mor
 _HIDDEN = 0.1  # part of the failures that is left to pairs that were not released
 
 
-def rank_bounds(mi: Floats, low: Floats, high: Floats) -> tuple[Integers, Integers]:
+def rank_bounds(mi: Floats, low: Floats, high: Floats, surely: Floats) -> tuple[Integers, Integers]:
     """Bound the rank of each pair among the released ones.
 
-    The best rank counts only pairs that are surely ahead, by their intervals. The worst counts every pair whose own
-    value reaches the low end of this pair's interval.
+    The best rank counts only pairs that are surely ahead, by lower ends that all hold at once. The worst counts every pair
+    whose own value reaches the low end of this pair's interval.
 
     Args:
         mi: Mutual information of all pairs.
         low: Lower ends of their intervals.
         high: Upper ends.
+        surely: Lower ends that all hold at once: of many intervals some are wrong, and those of pairs that noise lifted
+            far would stand before the best.
 
     Returns:
         Best and worst rank.
 
-    >>> best, worst = rank_bounds(np.array([0.9, 0.5, 0.4]), np.array([0.8, 0.3, 0.1]), np.array([1.0, 0.6, 0.6]))
-    >>> best.tolist(), worst.tolist()
-    ([1, 2, 2], [1, 3, 3])
+    >>> mi, low, high = np.array([0.9, 0.5, 0.4]), np.array([0.8, 0.3, 0.1]), np.array([1.0, 0.6, 0.6])
+    >>> [ranks.tolist() for ranks in rank_bounds(mi, low, high, np.array([0.7, 0.2, 0.0]))]
+    [[1, 2, 2], [1, 3, 3]]
     """
     count = len(mi)
-    best = 1 + count - np.searchsorted(np.sort(low), high, side="right")
+    best = 1 + count - np.searchsorted(np.sort(surely), high, side="right")
     worst = count - np.searchsorted(np.sort(mi), low, side="left")
     return best, worst
 
@@ -67,6 +70,23 @@ def bounds_of(pairs: Pairs, rows: Integers, level: float) -> tuple[Floats, Float
         sums = cells.joint[rows[part]], cells.feature_sums[codes[0]], cells.label_sums[codes[1]]
         low[part], high[part] = pairs.doubt.bounds(pairs.mi[rows[part]], sums, codes, level=level)
     return low, high
+
+
+def sure_lows(pairs: Pairs, rows: Integers, low: Floats, high: Floats) -> Floats:
+    """Lower ends of some pairs, in nats, so low that all of them hold at once in 95% of releases.
+
+    Args:
+        pairs: The release.
+        rows: Places of the pairs.
+        low: Lower ends that hold in 95% of cases each.
+        high: Upper ends.
+    """
+    surely = low.copy()
+    # No other pair can be ahead of any.
+    near = np.flatnonzero(low > np.min(high, initial=np.inf))
+    level = 1 - (1 - LEVEL) / max(len(rows), 1)
+    surely[near] = np.minimum(low[near], bounds_of(pairs, rows[near], level)[0])
+    return surely
 
 
 def check_confidence(confidence: float) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ddpmi import certainty, scores
-from ddpmi.views import SCORE, order_of
+from ddpmi.views import SCORE, nats, order_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,8 @@ def with_rank_bounds(pairs: Pairs) -> pa.Table:
 
     table = pairs.table()
     ranks = table["rank"].to_numpy()
-    best, worst = certainty.rank_bounds(*(table[name].to_numpy() for name in ("mi", "mi_low", "mi_high")))
+    mi, low, high = (table[name].to_numpy() * nats(pairs.base) for name in ("mi", "mi_low", "mi_high"))
+    best, worst = certainty.rank_bounds(mi, low, high, certainty.sure_lows(pairs, pairs.order, low, high))
     # Another order than that of mutual information may put a pair outside; exact sums leave no doubt.
     bounds = (np.minimum(best, ranks), np.maximum(worst, ranks)) if pairs.doubt is not None else (ranks, ranks)
     for name, column in zip(RANK_BOUNDS, bounds, strict=True):

@@ -338,7 +338,7 @@ class Pairs:
             codes = cells.feature_code[rows], cells.label_code[rows]
             low, high = self.doubt.bounds(mi, (joint, feature, label), codes)
         inside, outside = information.shares(*sums)
-        scale = _nats(self.base)
+        scale = nats(self.base)
         return {
             "mi": mi / scale,
             "mi_low": low / scale,
@@ -376,7 +376,8 @@ def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + _BLOCK) for start in range(0, count, _BLOCK))
 
 
-def _nats(base: float | None) -> float:
+def nats(base: float | None) -> float:
+    """Return how many nats one unit of information is."""
     return 1.0 if base is None else math.log(base)
 
 
