@@ -231,8 +231,8 @@ class DuckDBEngine:
         for name, keys in KEYS.items():
             listed = ", ".join([*keys, "sum"])
             with _own_errors(f"read the released {name}"):
-                table = self._connection.sql(f"SELECT {listed} FROM drawn_{name}").to_arrow_table()
-            found[name] = table.sort_by([(key, "ascending") for key in keys]) if keys else table
+                sql = in_key_order(f"SELECT {listed} FROM drawn_{name}", list(keys))
+                found[name] = self._connection.sql(sql).to_arrow_table()
         return MemoryTables(**found)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
