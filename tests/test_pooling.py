@@ -139,7 +139,7 @@ def test_a_wrong_total_of_a_label_is_no_information() -> None:
 
 
 def test_blocks_and_order_of_labels_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Features are read a few at a time, and labels have no order."""
+    """Features are read a few at a time, by several threads, and labels have no order."""
     sums = grown(4)
     codes = pairs_of(sums)[1]
     seen, noise = noisy(sums, 100.0, 9)
@@ -150,6 +150,10 @@ def test_blocks_and_order_of_labels_do_not_show(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(moved, whole[by_label], rtol=1e-6)
     monkeypatch.setattr(pooling, "_CELLS", 7 * LABELS)
     np.testing.assert_allclose(pooled(seen, codes, noise), whole, rtol=1e-9)
+    model = pooling.fitted(seen, codes, noise, LABELS)
+    alone, together = (pooling.read(model, seen, codes, noise, workers=workers) for workers in (1, 4))
+    np.testing.assert_array_equal(alone.value, together.value)
+    np.testing.assert_array_equal(alone.presence, together.presence)
 
 
 def test_the_fit_takes_some_features_whatever_their_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,9 @@ of the expected lift.
 
 from __future__ import annotations
 
+import os
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 _FEATURES = patterns.STAGES[-1][0]  # that the model is fitted to, at most
 _FITTED = 1 << 17  # features x labels that it is fitted to, at most
 _CELLS = 1 << 15  # features x labels read at once: the temporaries of one block stay in the cache
+_WORKERS = 8  # blocks read at the same time, at most: more wait for memory
 STRENGTH = 12.0
 """How far a pair must be from its pattern, in squared deviations, to be believed against it: chosen by measurement."""
 _DECIMALS = 10
@@ -89,7 +92,9 @@ def pooled(
     """
     if len(sums[0]) == 0:
         return Pooled(value=np.empty(0), presence=np.empty(0, np.bool_))
-    return read(learned(sums, codes, names, noise), sums, codes, noise, strength)
+    return read(
+        learned(sums, codes, names, noise), sums, codes, noise, strength, workers=min(os.cpu_count() or 1, _WORKERS)
+    )
 
 
 def learned(sums: Sums, codes: Codes, names: tuple[pa.Array, pa.Array], noise: Noise) -> Patterns:
@@ -135,17 +140,23 @@ def fitted(sums: Sums, codes: Codes, noise: Noise, labels: int) -> Patterns:
         return patterns.fitted(pairs.rows(labels), doubts**2)
 
 
-def read(model: Patterns, sums: Sums, codes: Codes, noise: Noise, strength: float = STRENGTH) -> Pooled:
-    """Read pairs, all those of a feature together, as in `pooled`."""
+def read(
+    model: Patterns, sums: Sums, codes: Codes, noise: Noise, strength: float = STRENGTH, *, workers: int = 1
+) -> Pooled:
+    """Read pairs, all those of a feature together, as in `pooled`; blocks of features do not depend on each other."""
     count = len(sums[0])
     found = Pooled(value=np.empty(count), presence=np.empty(count, np.bool_))
     first = _first_pairs(codes[0])[:: max(_CELLS // len(model.own), 1)]
-    with _one_thread():
-        for start, end in zip(first, [*first[1:], count], strict=True):
-            at = slice(start, end)
-            some = (sums[0][at], sums[1][at], sums[2][at], sums[3])
-            pairs = _Pairs.of(some, (codes[0][at], codes[1][at]), noise)
-            found.value[at], found.presence[at] = _block(model, pairs, strength)
+
+    def fill(start: int, end: int) -> None:
+        at = slice(start, end)
+        some = (sums[0][at], sums[1][at], sums[2][at], sums[3])
+        pairs = _Pairs.of(some, (codes[0][at], codes[1][at]), noise)
+        found.value[at], found.presence[at] = _block(model, pairs, strength)
+
+    with _one_thread(), ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(fill, first, [*first[1:], count]):
+            pass
     return found
 
 
