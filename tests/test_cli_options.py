@@ -75,6 +75,15 @@ def test_plans_are_those_of_the_library(lists: Place, words: tuple[str, ...], ke
     assert Release.load("visits.release").receipt["plan_digest"] == expected.digest
 
 
+def test_the_papers_way_is_a_word(lists: Place) -> None:
+    """--paper gives the plan of `Plan.paper`, beside other options that do not contradict it."""
+    expected = ddpmi.Plan.paper(budget=ONE, bounds=TWO_PAIRS, distinct=True)
+    assert lists.release("--paper", "--distinct").code == 0
+    assert Release.load("visits.release").receipt["plan_digest"] == expected.digest
+    spelled = ("--strategy", "sample", "--mechanism", "laplace", "--thresholds", "every")
+    assert lists.run("plan", *BUDGET, *PAIRS, "--distinct", "--paper", *spelled).out == expected.explain()
+
+
 def test_known_keys_all_appear(lists: Place) -> None:
     """With both lists every pair of them is released, and `run` takes the same options."""
     words = ("--public-labels", "labels.txt", "--public-features", "features.txt")

@@ -6,6 +6,7 @@ Numbers that decide privacy stay text until the library reads them as exact deci
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path  # noqa: TC003 - the command line reads these hints when it runs
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ from cyclopts import Group, Parameter
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ddpmi.cli_columns import ColumnOptions
     from ddpmi.plan import Plan
@@ -230,6 +231,8 @@ class PrivacyOptions:
     """Parts of the budget for pairs, features, labels and total; the default depends on the noise, plan shows it."""
     thresholds: Literal["pairs", "every"] = "pairs"
     """Which tables have to reach a threshold: pairs, or features and labels once more, as in the paper."""
+    paper: Annotated[bool, Parameter(show_default=False)] = False
+    """Plan as the paper does, for comparison: --strategy sample --mechanism laplace --thresholds every, and equal shares."""
     sample_rate: Annotated[str | None, Parameter(metavar="R")] = None
     """Part of the units that is read, each by a secret coin; the same promise then needs less noise per unit read."""
     selection: Literal["set_union", "sips"] | None = None
@@ -272,12 +275,9 @@ class PlanOptions:
 
         privacy = self.privacy
         distinct = privacy.declared(self.columns)
-        return Plan(
+        return self._way(Plan)(
             bounds=self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units"),
             budget=Budget(privacy.epsilon, privacy.delta),
-            mechanism=privacy.mechanism,
-            shares=None if privacy.shares is None else shares_of(privacy.shares),
-            thresholds=privacy.thresholds,
             distinct=distinct,
             row_local=privacy.row_local,
             sample_rate=privacy.sample_rate,
@@ -285,6 +285,25 @@ class PlanOptions:
             space=self.columns.counts,
             **self.keys.named(),
         )
+
+    def _way(self, plan: type[Plan]) -> Callable[..., Plan]:
+        """Choose between the paper's way and the noise, shares and thresholds that were named."""
+        named, bounds = self.privacy, self.bounds
+        if not named.paper:
+            shares = None if named.shares is None else shares_of(named.shares)
+            return partial(plan, mechanism=named.mechanism, shares=shares, thresholds=named.thresholds)
+        against = {
+            "--mechanism": named.mechanism == "gaussian",
+            "--shares": named.shares is not None,
+            "--strategy": bounds.strategy == "scale",
+            "--cap": bounds.cap is not None,
+        }
+        for option in (option for option, given in against.items() if given):
+            raise InputError(
+                f"--paper samples heavy units, with Laplace noise and equal shares, but {option} says otherwise.",
+                hint=f"leave {option} out, or --paper",
+            )
+        return plan.paper
 
 
 @Parameter(name="*")
