@@ -85,6 +85,26 @@ def test_labels_are_skewed_and_depend_on_the_feature(rows: Any) -> None:
     assert ((table - expected) ** 2 / expected).sum() > 1000
 
 
+def test_features_may_all_lean_alike(tmp_path: Path) -> None:
+    """Each common feature has a label of its own with the part that was asked for, and the rest by shares.
+
+    The part is a mean of at least 1,000 rows: it is off by 0.1 with probability below 1e-8 (Hoeffding), ten times 1e-7.
+    """
+    path = datasets.paper_shape(100_000, 50, 5, tmp_path / "lean.parquet", 3, lean=0.5)
+    table = pq.read_table(path)
+    shares = np.arange(1, 6) ** -0.8
+    shares /= shares.sum()
+    found = table.group_by(["feature", "label"]).aggregate([("unit", "count")]).to_pydict()
+    for name in (f"feature-{at:07d}" for at in range(1, 11)):
+        counts = np.zeros(5)
+        for feature, label, count in zip(*(found[key] for key in ("feature", "label", "unit_count")), strict=True):
+            if feature == name:
+                counts[int(label[-1]) - 1] = count
+        assert counts.sum() >= 1000
+        best = int(np.argmax(counts - counts.sum() * shares))
+        assert counts[best] / counts.sum() == pytest.approx(0.5 + 0.5 * shares[best], abs=0.1)
+
+
 def test_the_seed_gives_the_rows(tmp_path: Path) -> None:
     """Equal seeds write equal bytes; another seed writes other rows."""
     a, b, c = (datasets.paper_shape(3000, 100, 3, tmp_path / name, s) for name, s in (("a", 5), ("b", 5), ("c", 6)))
@@ -112,12 +132,20 @@ def test_one_of_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "bad"),
-    [("units", 0), ("units", 1.5), ("features", -1), ("features", 10**9), ("labels", True), ("seed", -1)],
+    [
+        ("units", 0),
+        ("units", 1.5),
+        ("features", -1),
+        ("features", 10**9),
+        ("labels", True),
+        ("seed", -1),
+        ("lean", 1.5),
+    ],
 )
 def test_bad_numbers_are_refused(tmp_path: Path, name: str, bad: Any) -> None:
     """The error names the parameter and what was given, and no file appears."""
     good: dict[str, Any] = {"units": 10, "features": 5, "labels": 2, "seed": 1}
-    with pytest.raises(InputError, match=rf"{name} must be .*got {name}="):
+    with pytest.raises(InputError, match=rf"{name} must .*got {name}="):
         datasets.paper_shape(**{**good, name: bad}, path=tmp_path / "x.parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +57,9 @@ class _Shape:
     """2^16 labels in their skewed shares: a random 16-bit index draws one."""
 
 
-def paper_shape(units: int, features: int, labels: int, path: str | os.PathLike[str], seed: int) -> Path:
+def paper_shape(
+    units: int, features: int, labels: int, path: str | os.PathLike[str], seed: int, *, lean: float | None = None
+) -> Path:
     """Write generated rows in the shape of the paper's large experiment to one Parquet file.
 
     The columns are unit (int64, each number once), feature and label (strings such as ``feature-0000123`` and
@@ -69,12 +71,14 @@ def paper_shape(units: int, features: int, labels: int, path: str | os.PathLike[
         labels: Length of the label list.
         path: The new file; an existing one is left alone and refused.
         seed: The same numbers and seed give the same rows.
+        lean: Part of each feature's rows that goes to its own label, from 0 to 1; the rest is spread by the labels' shares.
+            By default features differ: each has its own part, up to a half.
 
     Returns:
         The path of the file.
 
     Raises:
-        InputError: If a number is out of range, or the path exists or has no parent folder.
+        InputError: If a number is out of range, ``lean`` too, or the path exists or has no parent folder.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,12 +89,18 @@ def paper_shape(units: int, features: int, labels: int, path: str | os.PathLike[
         _check_count(name, number)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number from 0 on, got seed={seed!r}.", hint="seed=0")
+    if lean is not None and not 0 <= lean <= 1:
+        raise InputError(f"lean must lie between 0 and 1, got lean={lean!r}.", hint="lean=0.4")
     target = _free_path(path)
     # A sibling name: os.replace is atomic only within one file system.
     handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     try:
-        _write(_shape(units, features, labels, seed), labels, part)
+        shape = _shape(units, features, labels, seed)
+        if lean is not None:
+            whole = (1 << _LEAN_BITS) - 1
+            shape = replace(shape, lean=np.full(features, round(whole * lean), np.uint16))
+        _write(shape, labels, part)
         Path(part).replace(target)
     finally:
         Path(part).unlink(missing_ok=True)
