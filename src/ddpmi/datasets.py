@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -96,11 +96,7 @@ def paper_shape(
     handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     try:
-        shape = _shape(units, features, labels, seed)
-        if lean is not None:
-            whole = (1 << _LEAN_BITS) - 1
-            shape = replace(shape, lean=np.full(features, round(whole * lean), np.uint16))
-        _write(shape, labels, part)
+        _write(_shape(units, features, labels, seed, lean), labels, part)
         Path(part).replace(target)
     finally:
         Path(part).unlink(missing_ok=True)
@@ -147,18 +143,23 @@ def _free_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _shape(units: int, features: int, labels: int, seed: int) -> _Shape:
-    """Draw what is fixed for all rows: each feature's own label and how much it leans to it."""
+def _shape(units: int, features: int, labels: int, seed: int, lean: float | None) -> _Shape:
+    """Draw what is fixed for all rows: each feature's own label and how much it leans to it, unless that is given."""
     draw = np.random.default_rng([seed, 0])
     shares = np.arange(1, labels + 1, dtype=np.float64) ** -_LABEL_SKEW
     places = (np.arange(1 << _LEAN_BITS) + 0.5) / (1 << _LEAN_BITS)
     others = np.searchsorted(np.cumsum(shares / shares.sum()), places).clip(max=labels - 1)
+    home = draw.integers(0, labels, features, dtype=np.uint16)
+    if lean is None:
+        leans = draw.integers(0, 1 << (_LEAN_BITS - 1), features, dtype=np.uint16)
+    else:
+        leans = np.full(features, round(((1 << _LEAN_BITS) - 1) * lean), np.uint16)
     return _Shape(
         units=units,
         features=features,
         seed=seed,
-        home=draw.integers(0, labels, features, dtype=np.uint16),
-        lean=draw.integers(0, 1 << (_LEAN_BITS - 1), features, dtype=np.uint16),
+        home=home,
+        lean=leans,
         others=others.astype(np.uint16),
     )
 
