@@ -27,6 +27,7 @@ KEYS = [
     "pairs",
     "kept",
     "percentiles",
+    "cut_kept",
     "cut_percentiles",
     "overlap",
     "label_overlap_20",
@@ -83,7 +84,7 @@ def test_numbers_are_those_of_brute_force(one: Counts, two: Counts, top: int, by
     got = compare(a, b, top=top, by=by, cut=cut).to_dict()
     assert {name: got[name] for name in expected} == expected
     ending = by_hand(rank(exact_release(one)), rank(private_release(two)), top, by, cut=True)
-    assert got["cut_percentiles"] == ending["percentiles"]
+    assert (got["cut_kept"], got["cut_percentiles"]) == (ending["kept"], ending["percentiles"])
 
 
 def top_of(ranking: Ranking, label: str, *, presence: bool) -> set[str]:

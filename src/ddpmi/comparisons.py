@@ -46,8 +46,10 @@ class Comparison:
     """Which part of the best pairs the other side has at all; None where there are none."""
     percentiles: dict[str, float | None]
     """Percentiles of the absolute rank difference of the best pairs."""
+    cut_kept: float | None
+    """Which part of the best pairs is among the first ``top`` places of the other side."""
     cut_percentiles: dict[str, float | None]
-    """The same if both lists ended after ``top`` places, as the paper's do: a longer list then pays no more for a pair that it
+    """The percentiles if both lists ended after ``top`` places, as the paper's do: a longer list then pays no more for a pair that it
     lacks."""
     overlap: dict[str, float]
     """Which part of the first 10, 100, ... places both share, as deep as the reference goes."""
@@ -82,7 +84,7 @@ class Comparison:
             f"Pairs: {a} in the reference, {b} in the other, {common} in both",
             f"Best {self.top} pairs of {whose}: {_percent(self.kept)} kept, {turned}",
             f"Rank difference, percentiles {_errors(self.percentiles)}",
-            f"The same in lists of {self.top} places, percentiles {_errors(self.cut_percentiles)}",
+            f"In lists of {self.top} places: {_percent(self.cut_kept)} kept, percentiles {_errors(self.cut_percentiles)}",
             "Overlap, first "
             + (", ".join(f"{depth}: {_percent(part)}" for depth, part in self.overlap.items()) or "10: too few pairs"),
             f"Overlap of each label's best {LABEL_TOP}, mean: {_percent(self.label_overlap_20)}",
@@ -238,6 +240,7 @@ def _compared(one: Coded, two: Coded, partner: Integers, *, top: int, by: By, pr
         pairs={"a": len(one), "b": len(two), "common": len(mine)},
         kept=_mean(found),
         percentiles=stability.percentiles(np.abs(places - elsewhere)),
+        cut_kept=_mean(elsewhere <= top),
         cut_percentiles=stability.percentiles(np.abs(places - np.minimum(elsewhere, top + 1))),
         overlap={str(depth): stability.overlap(place_a, place_b, depth) for depth in _DEPTHS if depth <= len(one)},
         label_overlap_20=_mean(np.array([label["overlap_20"] for label in labels])),

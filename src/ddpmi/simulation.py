@@ -216,7 +216,7 @@ def simulate(
                 "threshold": tried.calibration.threshold_in_units,
                 "visible": len(private) + world.visible_in_tail(tried, source, labels=len(private.coded().labels)),
                 "kept": found.kept,
-                "overlap": compare(reference, private, top=top, cut=True).kept,
+                "overlap": found.cut_kept,
                 "rank_error": found.percentiles["50"],
                 "percentiles": found.percentiles,
                 "cut_rank_error": found.cut_percentiles["50"],
