@@ -17,8 +17,8 @@ sums without noise, behind the same threshold: nothing that is computed from suc
 Truth is the ranking of exact sums without bounds. Means over the draws; what follows ± is the standard deviation of a draw."""
 NOTE = """\
 The same for lists that end after 10,000 places, `compare(truth, ranking, cut=True)`, as the paper compares. Above, `compare` puts a missing
-pair behind the whole list that misses it, so the longer list pays more for each. By that rule the last column compares our first
-10,000 places, a list of its own, with the whole list of the paper's way."""
+pair behind the whole list that misses it, so the longer list pays more for each. By that rule the last two columns compare with the
+whole list of the paper's way: our first 10,000 places, a list of its own, and our whole list."""
 COLOURS = {
     "paper": "#d1495b",
     "paper, total free": "#e8a0aa",
@@ -66,9 +66,9 @@ def section(result: dict[str, Any]) -> str:
     lines += [line(row) for row in result["rows"]]
     whole = {(row["way"], row["epsilon"]): [row["percentiles"][p] for p in PERCENTILES] for row in result["rows"]}
     places = [
-        "| way | at | against | at | ours 10 / 25 / 50 / 75 / 90 | theirs | ratio | to their whole list |",
-        "|---|---|---|---|---|---|---|---|",
-        *(compared(one, whole[one["baseline"], one["baseline_epsilon"]]) for one in result["first_places"]),
+        "| way | at | against | at | ours 10 / 25 / 50 / 75 / 90 | theirs | ratio | to their whole list | whole to whole |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(compared(one, whole) for one in result["first_places"]),
     ]
     picture = f"![rank differences](accuracy-{result['set']}.svg)"
     return "\n\n".join([f"## {result['set']}", facts, "\n".join(lines), NOTE, "\n".join(places), picture])
@@ -98,8 +98,9 @@ def line(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def compared(one: dict[str, Any], whole: list[float]) -> str:
+def compared(one: dict[str, Any], whole: dict[tuple[str, float], list[float]]) -> str:
     """One comparison with the paper's way, and with its whole list."""
+    theirs = whole[one["baseline"], one["baseline_epsilon"]]
     shown = [" / ".join(f"{value:.0f}" for value in one[side]) for side in ("ours", "theirs")]
     cells = (
         one["way"],
@@ -108,7 +109,8 @@ def compared(one: dict[str, Any], whole: list[float]) -> str:
         f"{one['baseline_epsilon']:g}",
         *shown,
         ratios(one["ours"], one["theirs"]),
-        ratios(one["ours"], whole),
+        ratios(one["ours"], theirs),
+        ratios(whole[one["way"], one["epsilon"]], theirs),
     )
     return f"| {' | '.join(cells)} |"
 

@@ -85,24 +85,57 @@ def test_labels_are_skewed_and_depend_on_the_feature(rows: Any) -> None:
     assert ((table - expected) ** 2 / expected).sum() > 1000
 
 
-def test_features_may_all_lean_alike(tmp_path: Path) -> None:
-    """Each common feature has a label of its own with the part that was asked for, and the rest by shares.
-
-    The part is a mean of at least 1,000 rows: it is off by 0.1 with probability below 1e-8 (Hoeffding), ten times 1e-7.
-    """
-    path = datasets.paper_shape(100_000, 50, 5, tmp_path / "lean.parquet", 3, lean=0.5)
-    table = pq.read_table(path)
-    shares = np.arange(1, 6) ** -0.8
+def _leans(path: Path, skew: float) -> list[float]:
+    """How much each of the ten most common of 50 features leans to one of five labels."""
+    shares = np.arange(1, 6) ** -skew
     shares /= shares.sum()
-    found = table.group_by(["feature", "label"]).aggregate([("unit", "count")]).to_pydict()
+    found = pq.read_table(path).group_by(["feature", "label"]).aggregate([("unit", "count")]).to_pydict()
+    leans = []
     for name in (f"feature-{at:07d}" for at in range(1, 11)):
         counts = np.zeros(5)
         for feature, label, count in zip(*(found[key] for key in ("feature", "label", "unit_count")), strict=True):
             if feature == name:
                 counts[int(label[-1]) - 1] = count
-        assert counts.sum() >= 1000
-        best = int(np.argmax(counts - counts.sum() * shares))
-        assert counts[best] / counts.sum() == pytest.approx(0.5 + 0.5 * shares[best], abs=0.1)
+        assert counts.sum() >= 5000
+        parts = counts / counts.sum()
+        best = int(np.argmax(parts - shares))
+        leans.append(float((parts[best] - shares[best]) / (1 - shares[best])))
+    return leans
+
+
+@pytest.mark.parametrize(("asked", "lean", "skew"), [({}, 0.35, 0.5), ({"lean": 0.6, "skew": 1.0}, 0.6, 1.0)])
+def test_features_lean_alike(asked: dict[str, float], lean: float, skew: float, tmp_path: Path) -> None:
+    """Each common feature has a label of its own with the part that was asked for, and the rest by shares.
+
+    The part is a mean of at least 5,000 rows: it is off by 0.05 with probability below 3e-11 (Hoeffding). A share of the
+    rest is at most 0.44, which makes that 0.09 of the lean.
+    """
+    path = datasets.paper_shape(300_000, 50, 5, tmp_path / "lean.parquet", 3, **asked)
+    assert _leans(path, skew) == pytest.approx([lean] * 10, abs=0.09)
+
+
+def test_features_may_lean_each_by_its_own_part(tmp_path: Path) -> None:
+    """The parts differ, and none is more than a half."""
+    path = datasets.paper_shape(300_000, 50, 5, tmp_path / "lean.parquet", 3, lean=None)
+    leans = _leans(path, 0.5)
+    assert min(leans) < 0.2 < 0.3 < max(leans) < 0.5 + 0.09
+
+
+def test_the_shape_has_as_many_pairs_as_it_is_known_for() -> None:
+    """Among 100 million units 18.2 million pairs are expected.
+
+    A pair occurs with probability 1 - exp(-expected count). One feature in a hundred stands for its neighbours, all alike.
+    """
+    labels, units, features = datasets.PAPER_LABELS, 100_000_000, datasets.PAPER_FEATURES
+    shares = np.arange(1, labels + 1) ** -datasets.SKEW
+    shares /= shares.sum()
+    place = np.arange(50, features, 100)
+    expected = units / (place * math.log((features + datasets._ZIPF_SHIFT) / datasets._ZIPF_SHIFT))
+    pairs = 0.0
+    for share in shares * (1 - datasets.LEAN):
+        away, home = (-np.expm1(-expected * part).sum() * 100 for part in (share, share + datasets.LEAN))
+        pairs += away * (labels - 1) / labels + home / labels
+    assert pairs == pytest.approx(18.2e6, rel=0.005)
 
 
 def test_the_seed_gives_the_rows(tmp_path: Path) -> None:
@@ -140,6 +173,9 @@ def test_one_of_everything(tmp_path: Path) -> None:
         ("labels", True),
         ("seed", -1),
         ("lean", 1.5),
+        ("lean", math.nan),
+        ("skew", -0.5),
+        ("skew", math.nan),
     ],
 )
 def test_bad_numbers_are_refused(tmp_path: Path, name: str, bad: Any) -> None:

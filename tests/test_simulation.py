@@ -92,6 +92,13 @@ def test_the_plan_tells_how_many_labels_there_are() -> None:
         assert row["visible"] > without["visible"] > 0
 
 
+def test_features_that_hardly_lean_are_hard_to_rank() -> None:
+    """The less features lean to labels, the farther the best pairs move."""
+    weak, strong = (simulate(plan_of(), f"{SHAPE},lean={lean}", epsilons=(1,)).rows[0] for lean in (0.05, 0.6))
+    assert weak["rank_error"] > 2 * strong["rank_error"]
+    assert weak["overlap"] < strong["overlap"]
+
+
 def test_heavy_units_cost_accuracy() -> None:
     """With the same number of pairs in all, units that hold many of them leave fewer visible."""
     light = simulate(
@@ -116,6 +123,7 @@ def test_hints_are_read_from_text() -> None:
     """Numbers may be written with exponents; the number of features is guessed from the number of pairs."""
     assert Hints.parse("units=10e6, zipf=1.1,labels=22") == Hints(units=10_000_000, zipf=1.1, labels=22)
     assert Hints.parse("units=5000,pairs_per_unit=100").features == 10_100
+    assert Hints.parse("units=5000,lean=0.2") == Hints(units=5000, lean=0.2)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +141,7 @@ def test_hints_are_read_from_text() -> None:
         ("units=1e6,pairs_per_unit=0", "pairs_per_unit must be"),
         ("units=1e6,units=2", "twice"),
         ("units=1e6,zipf=-1", "zipf must lie"),
+        ("units=1e6,lean=1.5", "lean must lie"),
         ("units=1e6,colour=2", "got 'colour=2'"),
     ],
 )

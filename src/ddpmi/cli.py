@@ -119,7 +119,8 @@ def plan(  # noqa: PLR0913 - the options of a command
         keys: What can appear.
         reading: Who reads the data.
         simulate: Print instead what to expect over epsilons from 0.1 to 8, from public hints alone: units=N and, if known,
-            labels=N, features=N, pairs_per_unit=N, zipf=S (the k-th feature is as common as k to the power of -S).
+            labels=N, features=N, pairs_per_unit=N, zipf=S (the k-th feature is as common as k to the power of -S), lean=P
+            (the part of each feature's pairs that has its own label).
         format: Text for people, or JSON.
     """
     from ddpmi.statements import DUCKDB, SPARK

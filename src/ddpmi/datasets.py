@@ -2,6 +2,10 @@
 
 ``paper_shape`` is synthetic: it needs no privacy, and its seed gives the same rows again.  One unit
 has one row.  Features follow Zipf's law with exponent 1; labels are skewed; each feature leans to one.
+
+The paper says how many units, features and labels it had, and nothing on how they depend on each other.  ``SKEW`` and
+``LEAN`` are the round numbers that agree with a second account of such rows: 18.2 million pairs among 100 million units, 42
+million at the paper's size, and the rank errors of the paper's way there (``docs/decisions/accuracy.md``).
 """
 
 from __future__ import annotations
@@ -30,11 +34,14 @@ PAPER_FEATURES = 5_880_165
 """Features of the paper's large experiment."""
 PAPER_LABELS = 22
 """Labels of the paper's large experiment."""
+SKEW = 0.5
+"""The k-th label has a share of k to the power of minus this among rows that do not lean."""
+LEAN = 0.35
+"""Part of each feature's rows that goes to its own label."""
 
 _CHUNK = 1 << 20  # rows of one row group, and of one random stream
 _LIMITS = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000}  # keeps the tables under 500 MB
 _ZIPF_SHIFT = float(np.exp(-np.euler_gamma))  # makes log((f + s) / (f - 1 + s)) about 1 / f, the first f too
-_LABEL_SKEW = 0.8  # with leans up to 1/2: 18.2 M pairs at 100 M units, 42 M at the paper's size
 _LEAN_BITS = 16
 _SCRAMBLE = 0x1E3779B97F4A7C15  # odd, so i -> i * _SCRAMBLE mod 2^63 never gives two units one number
 
@@ -58,7 +65,14 @@ class _Shape:
 
 
 def paper_shape(
-    units: int, features: int, labels: int, path: str | os.PathLike[str], seed: int, *, lean: float | None = None
+    units: int,
+    features: int,
+    labels: int,
+    path: str | os.PathLike[str],
+    seed: int,
+    *,
+    lean: float | None = LEAN,
+    skew: float = SKEW,
 ) -> Path:
     """Write generated rows in the shape of the paper's large experiment to one Parquet file.
 
@@ -72,13 +86,14 @@ def paper_shape(
         path: The new file; an existing one is left alone and refused.
         seed: The same numbers and seed give the same rows.
         lean: Part of each feature's rows that goes to its own label, from 0 to 1; the rest is spread by the labels' shares.
-            By default features differ: each has its own part, up to a half.
+            None makes features differ: each has its own part, up to a half.
+        skew: The k-th label's share falls as k to the power of minus this, from 0 to 4.
 
     Returns:
         The path of the file.
 
     Raises:
-        InputError: If a number is out of range, ``lean`` too, or the path exists or has no parent folder.
+        InputError: If a number is out of range, or the path exists or has no parent folder.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -90,13 +105,15 @@ def paper_shape(
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number from 0 on, got seed={seed!r}.", hint="seed=0")
     if lean is not None and not 0 <= lean <= 1:
-        raise InputError(f"lean must lie between 0 and 1, got lean={lean!r}.", hint="lean=0.4")
+        raise InputError(f"lean must lie between 0 and 1, got lean={lean!r}.", hint=f"lean={LEAN}")
+    if not 0 <= skew <= 4:  # noqa: PLR2004 - steeper than anything that was ever counted
+        raise InputError(f"skew must lie between 0 and 4, got skew={skew!r}.", hint=f"skew={SKEW}")
     target = _free_path(path)
     # A sibling name: os.replace is atomic only within one file system.
     handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     try:
-        _write(_shape(units, features, labels, seed, lean), labels, part)
+        _write(_shape(units, features, labels, seed, lean, skew), labels, part)
         Path(part).replace(target)
     finally:
         Path(part).unlink(missing_ok=True)
@@ -143,10 +160,10 @@ def _free_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _shape(units: int, features: int, labels: int, seed: int, lean: float | None) -> _Shape:
+def _shape(units: int, features: int, labels: int, seed: int, lean: float | None, skew: float) -> _Shape:
     """Draw what is fixed for all rows: each feature's own label and how much it leans to it, unless that is given."""
     draw = np.random.default_rng([seed, 0])
-    shares = np.arange(1, labels + 1, dtype=np.float64) ** -_LABEL_SKEW
+    shares = np.arange(1, labels + 1, dtype=np.float64) ** -skew
     places = (np.arange(1 << _LEAN_BITS) + 0.5) / (1 << _LEAN_BITS)
     others = np.searchsorted(np.cumsum(shares / shares.sum()), places).clip(max=labels - 1)
     home = draw.integers(0, labels, features, dtype=np.uint16)

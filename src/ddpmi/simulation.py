@@ -16,6 +16,7 @@ import numpy as np
 from ddpmi.budget import Budget
 from ddpmi.comparisons import compare
 from ddpmi.contributions import weight_of_equal_pairs
+from ddpmi.datasets import LEAN, SKEW
 from ddpmi.errors import InputError
 from ddpmi.noise import add_noise
 from ddpmi.randomness import Keystream
@@ -38,8 +39,6 @@ EPSILONS = ("0.1", "0.5", "1", "2", "4", "8")
 """Budgets that are tried unless others are named: those of the paper."""
 _CELLS = 8_000_000  # pairs that are drawn one by one
 _TAIL = 50_000  # features of the rest, each standing for many: they are only counted
-_LABEL_SKEW = 0.8
-_LARGEST_LEAN = 0.5
 _MOST = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000, "pairs_per_unit": 100_000}
 _LABELS = 20
 _COUNTS = ("units", "labels", "features", "pairs_per_unit")
@@ -64,6 +63,8 @@ class Hints:
     """How many (feature, label) pairs a unit has."""
     zipf: float = 1.0
     """The k-th feature is as common as k to the power of minus this."""
+    lean: float = LEAN
+    """Part of each feature's pairs that has the feature's own label: how strongly features tell labels apart."""
 
     def __post_init__(self) -> None:
         if self.features == 0 and not isinstance(self.features, bool) and isinstance(self.units, int):
@@ -77,6 +78,8 @@ class Hints:
                 raise InputError(f"{name} must be a whole number from 1 to {most}, got {name}={value!r}.", hint=_HINTS)
         if not 0 <= self.zipf <= 4:  # noqa: PLR2004 - steeper than anything that was ever counted
             raise InputError(f"zipf must lie between 0 and 4, got zipf={self.zipf!r}.", hint=_HINTS)
+        if not 0 <= self.lean <= 1:
+            raise InputError(f"lean must lie between 0 and 1, got lean={self.lean!r}.", hint=f"{_HINTS},lean={LEAN}")
 
     @classmethod
     def parse(cls, text: str) -> Hints:
@@ -261,7 +264,7 @@ class _World:
         self.hints, self.labels, self.thin = hints, hints.labels or _LABELS, draw
         weights = np.arange(1, hints.features + 1, dtype=np.float64) ** -hints.zipf
         expected = weights * (hints.units * hints.pairs_per_unit / weights.sum())
-        shares = np.arange(1, self.labels + 1, dtype=np.float64) ** -_LABEL_SKEW
+        shares = np.arange(1, self.labels + 1, dtype=np.float64) ** -SKEW
         self.shares = shares / shares.sum()
         head = min(max(_CELLS // self.labels, 1), hints.features)
         self.counts = self._drawn(expected[:head], draw)
@@ -273,7 +276,7 @@ class _World:
 
     def _drawn(self, expected: Floats, draw: np.random.Generator) -> Integers:
         home = draw.integers(0, self.labels, len(expected))
-        lean = draw.uniform(0, _LARGEST_LEAN, len(expected))
+        lean = self.hints.lean
         cells = (expected * (1 - lean))[:, None] * self.shares
         cells[np.arange(len(expected)), home] += expected * lean
         counts: Integers = draw.poisson(cells)
