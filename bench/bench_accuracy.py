@@ -52,9 +52,8 @@ class Case:
     pairs: int
     file: str = ""
     units: int = 0
-    #: How much generated features lean to a label, None if they differ, and how skewed labels are.
-    lean: float | None = datasets.LEAN
-    skew: float = datasets.SKEW
+    #: Whether generated features differ in how much they lean to a label.
+    varied: bool = False
     where: str | None = None
     distinct: Any = False
     delta: float = 1e-7
@@ -68,8 +67,8 @@ CASES = {
     "paper10m": Case(pairs=1, units=10_000_000, distinct="units"),
     "paper100m": Case(pairs=1, units=100_000_000, distinct="units", delta=1e-8, grid=False),
     # As many pairs, of features that differ in how much they lean: more of the best pairs are rare.
-    "varied10m": Case(pairs=1, units=10_000_000, lean=None, skew=0.8, distinct="units"),
-    "varied100m": Case(pairs=1, units=100_000_000, lean=None, skew=0.8, distinct="units", delta=1e-8, grid=False),
+    "varied10m": Case(pairs=1, units=10_000_000, varied=True, distinct="units"),
+    "varied100m": Case(pairs=1, units=100_000_000, varied=True, distinct="units", delta=1e-8, grid=False),
     "reddit": Case(pairs=1, file="reddit_domains.parquet", distinct="units"),
     "arxiv": Case(pairs=50, file="arxiv_cs_words.parquet", distinct=True, public=True),
     "acl": Case(pairs=50, file="acl_words_ccby.parquet", public=True),
@@ -82,12 +81,11 @@ def observed(case: Case, data: Path, scratch: Path) -> ddpmi.Observations:
     """Find the rows of a case, or generate them."""
     if not case.units:
         return ddpmi.observe(data / case.file, unit="id", feature="feature", label="partition", where=case.where)
-    kind = "varied" if case.lean is None else f"{case.lean:g}"
-    path = data / f"paper_shape_{case.units}_{kind}_{case.skew:g}.parquet"
+    path = data / f"paper_shape_{case.units}{'_varied' * case.varied}.parquet"
     if not path.exists():
         path = scratch / path.name
         numbers = case.units, datasets.PAPER_FEATURES, datasets.PAPER_LABELS
-        datasets.paper_shape(*numbers, path, seed=1, lean=case.lean, skew=case.skew)
+        datasets.paper_shape(*numbers, path, seed=1, varied=case.varied)
     return ddpmi.observe(path, unit="unit", feature="feature", label="label")
 
 

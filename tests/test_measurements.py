@@ -108,14 +108,16 @@ def test_grid_mode_hides_rare_features() -> None:
 
 
 def test_lone_features_show_no_more_often_than_delta_in_grid_mode() -> None:
-    """Over 10,000 lone units a feature of theirs is selected within delta/2 = 1e-2 (false alarm below 1e-7)."""
+    """Over 20,000 lone units a feature of theirs is selected within delta/2 = 2e-3, and now and then (false alarm below 1e-7)."""
     from ddpmi.testing import threshold_check
 
     for mechanism in ("laplace", "gaussian"):
-        made = plan(grid=True, public_labels=["x"], budget=Budget(1, 0.02), bounds=Bounds(pairs=2), mechanism=mechanism)
-        rate = threshold_check(ddpmi.observe, made, pairs=20, units=10_000)
+        made = plan(
+            grid=True, public_labels=["x"], budget=Budget(1, 0.004), bounds=Bounds(pairs=2), mechanism=mechanism
+        )
+        rate = threshold_check(ddpmi.observe, made, pairs=10, units=20_000)
         assert rate.p_value > 1e-7
-        assert rate.events > 20
+        assert rate.events > 2  # 24 and more are expected
 
 
 def test_a_grid_needs_no_list_of_labels() -> None:

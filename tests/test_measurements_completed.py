@@ -94,12 +94,12 @@ def test_every_pair_has_the_noise_that_was_paid_for(mechanism: str) -> None:
 
 
 def test_lone_units_show_no_more_often_than_delta() -> None:
-    """Over 10,000 lone units a pair of theirs shows within delta/2 = 1e-2 (false alarm below 1e-7)."""
+    """Over 20,000 lone units a pair of theirs shows within delta/2 = 2e-3, and now and then (false alarm below 1e-7)."""
     for mechanism in ("laplace", "gaussian"):
-        made = plan(budget=Budget(1, 0.02), bounds=Bounds(pairs=2), mechanism=mechanism)
-        rate = threshold_check(ddpmi.observe, made, pairs=20, units=10_000)
+        made = plan(budget=Budget(1, 0.004), bounds=Bounds(pairs=2), mechanism=mechanism)
+        rate = threshold_check(ddpmi.observe, made, pairs=10, units=20_000)
         assert rate.p_value > 1e-7
-        assert rate.events > 20
+        assert rate.events > 2  # 34 and more are expected
 
 
 def test_listed_keys_are_completed_whatever_the_data() -> None:

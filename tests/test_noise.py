@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -29,9 +30,12 @@ from ddpmi.noise import (
     discrete_gaussian,
     discrete_laplace,
 )
+from ddpmi.testing import sampler_check
 from noise_oracles import ALARM, ONES, Scripted, binned, chi_square, gaussian_cdf, laplace_cdf, two_sample
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 SCALES = [0.3, 1, 2.5, 10, 15.99, 16, 400, 1e4, 1e6, 1e9]
@@ -56,6 +60,37 @@ def test_laplace_has_its_mass_function(b: float) -> None:
 def test_gaussian_has_its_mass_function(sigma: float) -> None:
     """Gaussian samples fit the exact probabilities of up to 400 bins (false alarm 1e-7)."""
     assert chi_square(*binned(gaussian(sigma).sample(N), partial(gaussian_cdf, sigma), sigma)) > ALARM
+
+
+@pytest.mark.parametrize("bound", [3, 40, 5000])
+@pytest.mark.parametrize("make", [laplace, gaussian])
+def test_noise_within_a_bound_has_the_same_law_there(make: Callable[[Number], Mechanism], bound: int) -> None:
+    """No sample lies beyond, both ends occur, and the rest has its probability given that (false alarm 1e-7)."""
+    mechanism = replace(make(bound / 2), bound=bound)
+    drawn = mechanism.sample(N)
+    assert np.abs(drawn).max() <= bound
+    assert sampler_check(mechanism, size=N) > ALARM
+    if bound < 1000:
+        ends = [float(np.mean(drawn == end)) for end in (-bound, bound)]
+        expected = math.exp(mechanism.log_tail(bound))
+        # Eight deviations of a rate: a false alarm has a probability below 1e-14.
+        assert ends == pytest.approx([expected] * 2, abs=8 * math.sqrt(expected / N))
+    assert mechanism.log_tail(bound + 1) == -math.inf
+    assert mechanism.log_tail(-bound) == pytest.approx(0, abs=1e-6)
+    assert mechanism.quantile(Fraction(10**12 - 1, 10**12)) <= bound
+    for p in ("0.01", "0.3", "0.6", "0.99"):
+        at = mechanism.quantile(p)
+        before, reached = (1 - math.exp(mechanism.log_tail(k + 1)) for k in (at - 1, at))
+        # The tail of wide Gaussian noise is bounded by that of the step before.
+        assert before - 1e-3 < float(p) <= reached + 1e-3
+
+
+@pytest.mark.parametrize("bound", [0, -1, NOISE_LIMIT])
+def test_bad_bounds_are_refused(bound: int) -> None:
+    """A bound leaves room for noise, and lies within what samples are saturated at."""
+    for make in (laplace, gaussian):
+        with pytest.raises(InputError, match="bound must be"):
+            replace(make(10), bound=bound)
 
 
 @pytest.mark.full

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+from ddpmi import thresholds
 from ddpmi.accounting import Cost, rho_for
-from ddpmi.contributions import Bounding, Distinct, weight_of_equal_pairs
+from ddpmi.contributions import Bounding, Distinct
 from ddpmi.errors import InputError
 from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
 from ddpmi.selection import WEIGHT_SQUARED, round_shares
-from ddpmi.selection import weight as feature_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,6 @@ TABLES = ("pairs", "features", "labels", "total")
 _FINEST_WEIGHT = 8
 _LARGEST_INTEGER = 2**53
 _LARGEST_SCALE = 2**55
-#: Logarithms of tails and deltas are compared with this much to spare.
-_LOG_MARGIN = 1e-9
 _SCALE_BITS = 64
 
 
@@ -46,6 +44,8 @@ class Scheme:
     """Whether labels and total count units instead of events."""
     thresholded: tuple[str, ...] = ("pairs",)
     """The tables whose keys have to reach a threshold; none where every key is known beforehand."""
+    bounded: bool = True
+    """Whether noise of such tables may be bounded; the paper's is not."""
     rounds: int = 0
     """Rounds of a private set union over features."""
     sample_rate: Fraction | None = None
@@ -263,21 +263,10 @@ def _selection(
     found = []
     for part in round_shares(bounding.rounds):
         share = shares["selection"] * part
-        mechanism = DiscreteGaussian(variance=round_up(WEIGHT_SQUARED / (2 * share * rho)))
-        threshold = _selection_threshold(mechanism, bounding.most_pairs, delta)
+        wide = DiscreteGaussian(variance=round_up(WEIGHT_SQUARED / (2 * share * rho)))
+        mechanism, threshold = thresholds.of_selection(wide, bounding.most_pairs, delta)
         found.append(TableNoise(mechanism=mechanism, share=share, threshold=threshold))
     return tuple(found)
-
-
-def _selection_threshold(mechanism: Mechanism, most: int, delta: Fraction) -> int:
-    """The smallest integer at which features of one unit alone show with probability at most delta."""
-    # proof: set-union.threshold
-    allowed = _log(delta)
-    threshold = _smallest_threshold(mechanism, 1, feature_weight(1), allowed)
-    for features in range(most, 1, -1):
-        if math.log(features) + mechanism.log_tail(threshold - feature_weight(features)) > allowed:
-            threshold = _smallest_threshold(mechanism, features, feature_weight(features), allowed)
-    return threshold
 
 
 def _with_noise(
@@ -285,14 +274,15 @@ def _with_noise(
 ) -> dict[str, tuple[Mechanism, int | None]]:
     # proof: threshold.known-keys
     found: dict[str, tuple[Mechanism, int | None]] = {}
+    declared = sensitivities(bounding, units=scheme.units)
     for table, width in widths.items():
         mechanism = DiscreteLaplace(scale=width) if rho is None else DiscreteGaussian(variance=width)
-        threshold = None
+        found[table] = (mechanism, None)
         if table in scheme.thresholded:
-            moved = sensitivities(bounding, units=scheme.units)[table]
             # proof: threshold.every, grid.selection, grid.labels
-            threshold = _threshold(mechanism, bounding, moved.linf, delta, most=_keys_of_a_unit(bounding, table))
-        found[table] = (mechanism, threshold)
+            found[table] = thresholds.of_table(
+                mechanism, bounding, table, declared[table], delta, bounded=scheme.bounded
+            )
     return found
 
 
@@ -300,58 +290,6 @@ def _cost(budget: Budget, shares: Mapping[str, Fraction], rho: Fraction | None, 
     if rho is not None:
         return Cost.of_gaussian(rho, delta)
     return Cost.of_laplace([shares[table] * budget.epsilon for table in TABLES], delta)
-
-
-def _keys_of_a_unit(bounding: Bounding, table: str) -> int:
-    """The most keys of a table that one unit alone may have."""
-    labels = bounding.bounds.labels if bounding.bounds is not None and table == "labels" else bounding.most_pairs
-    return min(labels, bounding.most_pairs)
-
-
-def _threshold(mechanism: Mechanism, bounding: Bounding, linf: int, delta: Fraction, *, most: int) -> int:
-    """The smallest integer at which one unit's own keys show with probability at most delta.
-
-    Args:
-        mechanism: The noise of the table.
-        bounding: The bound of one unit's contributions.
-        linf: The most that one unit adds to one cell of the table.
-        delta: What may go wrong.
-        most: The most keys that one unit alone may have.
-    """
-    # proof: threshold.tail
-    bounds = bounding.bounds
-    if bounds is None:
-        raise InputError("A threshold needs bounds.", hint="Bounds(pairs=50)")
-    allowed = _log(delta)
-    equal_weights = not bounding.valued and linf == 2**bounding.g
-    if not equal_weights or most == 1:
-        return _smallest_threshold(mechanism, most, linf, allowed)
-    # proof: threshold.equal-weights
-    threshold = _smallest_threshold(mechanism, min(bounds.pairs, most), linf, allowed)
-    # The largest unit is nearly always the worst: taken first, it spares the others their search.
-    for pairs in range(most, bounds.pairs, -1):
-        weight = weight_of_equal_pairs(bounding, pairs)
-        if math.log(pairs) + mechanism.log_tail(threshold - weight) > allowed:
-            threshold = _smallest_threshold(mechanism, pairs, weight, allowed)
-    return threshold
-
-
-def _log(delta: Fraction) -> float:
-    return math.log(delta.numerator) - math.log(delta.denominator) - _LOG_MARGIN
-
-
-def _smallest_threshold(mechanism: Mechanism, pairs: int, weight: int, allowed: float) -> int:
-    def shows_too_often(above: int) -> bool:
-        return math.log(pairs) + mechanism.log_tail(above) > allowed
-
-    high = 1
-    while shows_too_often(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if shows_too_often(middle) else (low, middle)
-    return weight + high
 
 
 def round_up(value: Fraction) -> Fraction:

@@ -42,6 +42,7 @@ LEAN = 0.35
 _CHUNK = 1 << 20  # rows of one row group, and of one random stream
 _LIMITS = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000}  # keeps the tables under 500 MB
 _ZIPF_SHIFT = float(np.exp(-np.euler_gamma))  # makes log((f + s) / (f - 1 + s)) about 1 / f, the first f too
+_VARIED_SKEW = 0.8
 _LEAN_BITS = 16
 _SCRAMBLE = 0x1E3779B97F4A7C15  # odd, so i -> i * _SCRAMBLE mod 2^63 never gives two units one number
 
@@ -65,14 +66,7 @@ class _Shape:
 
 
 def paper_shape(
-    units: int,
-    features: int,
-    labels: int,
-    path: str | os.PathLike[str],
-    seed: int,
-    *,
-    lean: float | None = LEAN,
-    skew: float = SKEW,
+    units: int, features: int, labels: int, path: str | os.PathLike[str], seed: int, *, varied: bool = False
 ) -> Path:
     """Write generated rows in the shape of the paper's large experiment to one Parquet file.
 
@@ -85,9 +79,8 @@ def paper_shape(
         labels: Length of the label list.
         path: The new file; an existing one is left alone and refused.
         seed: The same numbers and seed give the same rows.
-        lean: Part of each feature's rows that goes to its own label, from 0 to 1; the rest is spread by the labels' shares.
-            None makes features differ: each has its own part, up to a half.
-        skew: The k-th label's share falls as k to the power of minus this, from 0 to 4.
+        varied: Whether features differ in how much they lean to a label, from not at all to half of their rows, and labels
+            are skewed so that there are as many pairs. More of the best pairs are then rare.
 
     Returns:
         The path of the file.
@@ -104,16 +97,12 @@ def paper_shape(
         _check_count(name, number)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number from 0 on, got seed={seed!r}.", hint="seed=0")
-    if lean is not None and not 0 <= lean <= 1:
-        raise InputError(f"lean must lie between 0 and 1, got lean={lean!r}.", hint=f"lean={LEAN}")
-    if not 0 <= skew <= 4:  # noqa: PLR2004 - steeper than anything that was ever counted
-        raise InputError(f"skew must lie between 0 and 4, got skew={skew!r}.", hint=f"skew={SKEW}")
     target = _free_path(path)
     # A sibling name: os.replace is atomic only within one file system.
     handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     os.close(handle)
     try:
-        _write(_shape(units, features, labels, seed, lean, skew), labels, part)
+        _write(_shape(units, features, labels, seed, varied=varied), labels, part)
         Path(part).replace(target)
     finally:
         Path(part).unlink(missing_ok=True)
@@ -160,17 +149,17 @@ def _free_path(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _shape(units: int, features: int, labels: int, seed: int, lean: float | None, skew: float) -> _Shape:
-    """Draw what is fixed for all rows: each feature's own label and how much it leans to it, unless that is given."""
+def _shape(units: int, features: int, labels: int, seed: int, *, varied: bool) -> _Shape:
+    """Draw what is fixed for all rows: each feature's own label, and how much it leans to it."""
     draw = np.random.default_rng([seed, 0])
-    shares = np.arange(1, labels + 1, dtype=np.float64) ** -skew
+    shares = np.arange(1, labels + 1, dtype=np.float64) ** -(_VARIED_SKEW if varied else SKEW)
     places = (np.arange(1 << _LEAN_BITS) + 0.5) / (1 << _LEAN_BITS)
     others = np.searchsorted(np.cumsum(shares / shares.sum()), places).clip(max=labels - 1)
     home = draw.integers(0, labels, features, dtype=np.uint16)
-    if lean is None:
+    if varied:
         leans = draw.integers(0, 1 << (_LEAN_BITS - 1), features, dtype=np.uint16)
     else:
-        leans = np.full(features, round(((1 << _LEAN_BITS) - 1) * lean), np.uint16)
+        leans = np.full(features, round((1 << _LEAN_BITS) * LEAN), np.uint16)
     return _Shape(
         units=units,
         features=features,

@@ -17,6 +17,8 @@ import numpy as np
 from ddpmi.noise_tables import GaussianCells, GeometricDigit, LaplaceBlocks, Table, cut_words, exp_minus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from ddpmi.randomness import Source
@@ -32,6 +34,21 @@ _BLOCKS_PER_SIGMA = 16  # about 2.5 % of the proposals are then rejected
 _COIN_BITS = 32
 _MARGIN = 2.0**-31  # more than one step of the 32-bit coin and all rounding of the doubles
 _TAYLOR = tuple((-1.0) ** i / math.factorial(i) for i in range(16, -1, -1))
+
+
+def within(bound: int | None, draw: Callable[[int], NDArray[np.int64]], size: int) -> NDArray[np.int64]:
+    """Draw until every sample lies within +-bound; as they come where there is none.
+
+    >>> within(1, lambda size: np.arange(size), 2).tolist()
+    [0, 1]
+    """
+    found = draw(size)
+    if bound is None:
+        return found
+    # proof: bounded.redraw
+    while (far := np.flatnonzero(np.abs(found) > bound)).size:
+        found[far] = draw(far.size)
+    return found
 
 
 @lru_cache(maxsize=64)

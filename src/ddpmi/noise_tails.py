@@ -11,7 +11,7 @@ import math
 import sys
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -64,6 +64,36 @@ def laplace_log_tail(scale: Fraction, t: int) -> float:
     beyond = _float(Fraction(math.ceil((1 - t) / scale * _GRID), _GRID))
     other = math.exp(-(beyond + zero) * (1 + _SLACK)) * (1 - _SLACK)
     return math.log1p(-other) * (1 - _SLACK)
+
+
+def laplace_log_tail_low(scale: Fraction, t: int) -> float:
+    """Bound ln P[Z >= t] of the discrete Laplace from below, for t >= 1.
+
+    >>> laplace_log_tail_low(Fraction(10), 100) < laplace_log_tail(Fraction(10), 100)
+    True
+    """
+    return -(_float(t / scale) + math.log1p(math.exp(-_float(1 / scale)))) * (1 + _SLACK)
+
+
+class LogTail(Protocol):
+    """Gives ln P[Z >= t] of noise without a bound, rounded up or, for t >= 1, down."""
+
+    def __call__(self, t: int, *, up: bool = True) -> float:
+        """Give the logarithm for one t."""
+
+
+def log_edge(tail: LogTail, bound: int, weight: int) -> float:
+    """Bound ln P[Z > bound - weight], given that Z lies within +-bound, from above.
+
+    Args:
+        tail: The noise without a bound.
+        bound: The largest noise.
+        weight: How far the edge reaches inwards, at least 1.
+    """
+    # proof: bounded.edge
+    inside, beyond = tail(bound - weight + 1), tail(bound + 1, up=False)
+    between = inside + math.log(-math.expm1(min(beyond - inside, -sys.float_info.min)))
+    return min(0.0, between - math.log1p(-2 * math.exp(tail(bound + 1))) + _MARGIN)
 
 
 def gaussian_log_tail(variance: Fraction, t: int) -> float:

@@ -183,6 +183,7 @@ class Plan:
             ),
             units=self.space == "units",
             thresholded=self.thresholded,
+            bounded=self.thresholds != "every",
             rounds=selection.ROUNDS[self.selection],
             sample_rate=self.sample_rate,
         )

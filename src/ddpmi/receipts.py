@@ -99,7 +99,8 @@ def _noise(noise: TableNoise, grid: Fraction) -> dict[str, Any]:
         law, scale = "discrete_laplace", float(mechanism.scale)
     else:
         law, scale = "discrete_gaussian", math.sqrt(mechanism.variance)
-    return {"mechanism": law, "scale": scale, "sd_user": mechanism.sd * float(grid), "threshold": noise.threshold}
+    found = {"mechanism": law, "scale": scale, "sd_user": mechanism.sd * float(grid), "threshold": noise.threshold}
+    return found if mechanism.bound is None else found | {"bound": mechanism.bound}
 
 
 def describe(receipt: Mapping[str, Any]) -> str:

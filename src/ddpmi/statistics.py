@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,6 +100,10 @@ def expected_counts(mechanism: Mechanism, size: int) -> tuple[NDArray[np.int64],
 
 def _below(mechanism: Mechanism, cut: int) -> float:
     """P[Z < cut]."""
+    if mechanism.bound is not None:
+        free = replace(mechanism, bound=None)
+        least, most = (_below(free, edge) for edge in (-mechanism.bound, mechanism.bound + 1))
+        return min(max((_below(free, cut) - least) / (most - least), 0.0), 1.0)
     if isinstance(mechanism, DiscreteLaplace):
         q = math.exp(-1 / mechanism.scale)
         return q ** (1 - cut) / (1 + q) if cut <= 0 else 1 - q**cut / (1 + q)
