@@ -192,6 +192,9 @@ def _noise(plan: Plan) -> str:
     lines.append(
         f"One count is {1 / plan.step} grid steps; sd and threshold are in counts (units of the value column where there is one)."
     )
+    held = [name for name in TABLES if plan.calibration.tables[name].mechanism.bound is not None]
+    if held:
+        lines.append(f"Noise of {' and '.join(held)} is held below the threshold, so that what nobody has never shows.")
     return "\n".join(lines)
 
 

@@ -146,6 +146,11 @@ def _noise_lines(receipt: Mapping[str, Any]) -> list[str]:
     lines.append(
         f"  scale and threshold in grid steps of {receipt['grid']['step']:g}/2^{receipt['grid']['g']}, sd in the user's units"
     )
+    lines += [
+        f"  noise of {name} is held within {noise['bound']}, so that empty ones never reach the threshold"
+        for name, noise in receipt["tables"].items()
+        if noise.get("bound") is not None
+    ]
     if (receipt.get("plan") or {}).get("complete"):
         lines.append("  pairs below the threshold show where their feature and their label have one above it")
     if receipt.get("sample_rate"):
