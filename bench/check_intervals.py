@@ -205,8 +205,25 @@ def by_deciles(holds: NDArray[np.bool_], truth: Floats, mi: Floats, chosen: NDAr
     parts = {}
     for name, values in (("deciles", truth[chosen]), ("deciles_of_released", mi[chosen])):
         tenth = np.searchsorted(np.quantile(values, np.arange(1, 10) / 10), values, side="right")
-        parts[name] = [round(float(holds[chosen][tenth == at].mean()), 4) for at in range(10) if np.any(tenth == at)]
+        parts[name] = [round(float(holds[chosen][group].mean()), 4) for group in _groups(tenth)]
     return {"cases": int(chosen.sum()), "coverage": round(float(holds[chosen].mean()), 4)} | parts
+
+
+def _groups(tenth: Whole) -> list[NDArray[np.bool_]]:
+    """Tell which cases belong to each tenth; one that ties have left with less than half its share joins the next.
+
+    Few pairs of a small set have the same few true values in all draws, and some tenths would be a handful of cases.
+    """
+    found: list[NDArray[np.bool_]] = []
+    open_group = np.zeros(len(tenth), np.bool_)
+    for at in range(10):
+        open_group = open_group | (tenth == at)
+        if np.sum(open_group) * 20 >= len(tenth):
+            found.append(open_group)
+            open_group = np.zeros(len(tenth), np.bool_)
+    if found:
+        found[-1] = found[-1] | open_group
+    return found or [open_group]
 
 
 def banded(rank: Whole, first: Whole, last: Whole, band: tuple[int, int]) -> dict[str, Any]:
