@@ -8,6 +8,7 @@ Proofs: docs/proofs/samplers.md.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -64,19 +65,6 @@ def _probability(value: Number) -> Fraction:
     return p
 
 
-def _bound(value: int | None) -> None:
-    if value is not None and not 0 < value < NOISE_LIMIT:
-        raise InputError(f"bound must be more than 0 and below 2^62, got bound={value}.", hint="bound=100")
-
-
-def _within(p: Fraction, mechanism: Mechanism) -> Fraction:
-    """The probability without a bound that makes at least p with it."""
-    if mechanism.bound is None:
-        return p
-    beyond = Fraction(math.exp(mechanism.free_log_tail(mechanism.bound + 1, up=2 * p < 1)))
-    return p + beyond * (1 - 2 * p)
-
-
 def _count(size: int) -> int:
     if size < 0:
         raise InputError(f"size must be 0 or more, got size={size}.", hint="sample(1000)")
@@ -84,21 +72,27 @@ def _count(size: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace:
-    """Noise Z with P[Z = z] in proportion to exp(-|z| / scale), on all integers or on those within a bound.
+class _Noise(ABC):
+    """Symmetric noise Z on the integers, or the same noise given that it stays within a bound."""
 
-    >>> DiscreteLaplace(scale=Fraction(5, 2)).sample(3).shape
-    (3,)
-    """
-
-    scale: Fraction
-    """The scale b, more than 0 and at most 2^55."""
     bound: int | None = None
     """The largest |Z|; None where there is none."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _scale("scale", self.scale, MAX_SCALE))
-        _bound(self.bound)
+    @abstractmethod
+    def _draw(self, size: int, source: Source) -> NDArray[np.int64]:
+        """Draw without the bound."""
+
+    @abstractmethod
+    def free_log_tail(self, t: int, *, up: bool = True) -> float:
+        """Give ln P[Z >= t] without the bound, rounded up or, for t >= 1, down."""
+
+    @abstractmethod
+    def _free_quantile(self, p: Fraction) -> int:
+        """Give the quantile without the bound."""
+
+    def _check_bound(self) -> None:
+        if self.bound is not None and not 0 < self.bound < NOISE_LIMIT:
+            raise InputError(f"bound must be more than 0 and below 2^62, got bound={self.bound}.", hint="bound=100")
 
     def sample(self, size: int, source: Source | None = None) -> NDArray[np.int64]:
         """Draw independent samples, saturated at +-NOISE_LIMIT.
@@ -107,49 +101,77 @@ class DiscreteLaplace:
         [0, 0, 0]
         """
         words = randomness.system() if source is None else source
-        return noise_samplers.within(self.bound, lambda n: noise_samplers.laplace(self.scale, n, words), _count(size))
-
-    @property
-    def sd(self) -> float:
-        """The standard deviation; with a bound it is at most this."""
-        return noise_tails.laplace_sd(self.scale)
+        return noise_samplers.within(self.bound, lambda n: self._draw(n, words), _count(size))
 
     def log_edge(self, bound: int, weight: int) -> float:
-        """Give ln P[Z > bound - weight] of this noise held within a bound, rounded up; for a weight of 1 or more.
+        """Give an upper bound of ln P[Z > bound - weight] of this noise held within a bound; for a weight of 1 or more.
 
         >>> round(DiscreteLaplace(scale=Fraction(10)).log_edge(100, 1), 6)
         -12.996522
         """
         return noise_tails.log_edge(self.free_log_tail, bound, weight)
 
-    def free_log_tail(self, t: int, *, up: bool = True) -> float:
-        """Give ln P[Z >= t] of the noise without its bound, rounded up or, for t >= 1, down."""
-        tail = noise_tails.laplace_log_tail if up else noise_tails.laplace_log_tail_low
-        return tail(self.scale, t)
-
     def log_tail(self, t: int) -> float:
-        """Give ln P[Z >= t] rounded up: never below the truth, and above it by at most 1e-9 of its size.
+        """Give an upper bound of ln P[Z >= t].
+
+        That of Laplace noise is above the truth by at most 1e-9 of its size; that of Gaussian noise from sigma 1000 on is
+        ln P[N(0, variance) >= t - 1].
 
         >>> round(DiscreteLaplace(scale=Fraction(10)).log_tail(100), 6)
         -10.644397
         """
-        if self.bound is not None:
-            return -math.inf if t > self.bound else self.log_edge(self.bound, self.bound - int(t) + 1)
-        return self.free_log_tail(int(t))
+        if self.bound is None:
+            return self.free_log_tail(int(t))
+        return -math.inf if t > self.bound else self.log_edge(self.bound, self.bound - int(t) + 1)
 
     def quantile(self, p: Number) -> int:
         """Give the smallest integer k with a certified P[Z <= k] >= p.
 
-        >>> DiscreteLaplace(scale=Fraction(10)).quantile(0.975)
-        30
+        >>> DiscreteGaussian(variance=Fraction(10_000)).quantile(0.975)
+        196
         """
-        at = _within(_probability(p), self)
-        found = noise_tails.quantile(LaplaceBlocks(scale=self.scale, shift=0), at)
-        return found if self.bound is None else min(found, self.bound)
+        at = _probability(p)
+        if self.bound is None:
+            return self._free_quantile(at)
+        # What lies beyond the bound is missing on both sides.
+        beyond = Fraction(math.exp(self.free_log_tail(self.bound + 1, up=2 * at < 1)))
+        return min(self._free_quantile(at + beyond * (1 - 2 * at)), self.bound)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussian:
+class DiscreteLaplace(_Noise):
+    """Noise Z with P[Z = z] in proportion to exp(-|z| / scale), on all integers or on those within a bound.
+
+    >>> DiscreteLaplace(scale=Fraction(5, 2)).sample(3).shape
+    (3,)
+    """
+
+    scale: Fraction
+    """The scale b, more than 0 and at most 2^55."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", _scale("scale", self.scale, MAX_SCALE))
+        self._check_bound()
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation; with a bound it is at most this."""
+        return noise_tails.laplace_sd(self.scale)
+
+    def free_log_tail(self, t: int, *, up: bool = True) -> float:
+        """Give ln P[Z >= t] without the bound, rounded up or, for t >= 1, down."""
+        tail = noise_tails.laplace_log_tail if up else noise_tails.laplace_log_tail_low
+        return tail(self.scale, t)
+
+    def _draw(self, size: int, source: Source) -> NDArray[np.int64]:
+        return noise_samplers.laplace(self.scale, size, source)
+
+    def _free_quantile(self, p: Fraction) -> int:
+        return noise_tails.quantile(LaplaceBlocks(scale=self.scale, shift=0), p)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscreteGaussian(_Noise):
     """Noise Z with P[Z = z] in proportion to exp(-z^2 / (2 variance)), on all integers or on those within a bound.
 
     >>> DiscreteGaussian(variance=Fraction(10_000)).sample(3).shape
@@ -158,61 +180,26 @@ class DiscreteGaussian:
 
     variance: Fraction
     """The parameter sigma^2, more than 0 and at most 2^110; the variance of Z is at most this."""
-    bound: int | None = None
-    """The largest |Z|; None where there is none."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", _scale("variance", self.variance, MAX_SCALE**2))
-        _bound(self.bound)
-
-    def sample(self, size: int, source: Source | None = None) -> NDArray[np.int64]:
-        """Draw independent samples, saturated at +-NOISE_LIMIT.
-
-        >>> DiscreteGaussian(variance=Fraction(1, 1000)).sample(3).tolist()
-        [0, 0, 0]
-        """
-        words = randomness.system() if source is None else source
-        return noise_samplers.within(
-            self.bound, lambda n: noise_samplers.gaussian(self.variance, n, words), _count(size)
-        )
+        self._check_bound()
 
     @property
     def sd(self) -> float:
         """The parameter sigma; the standard deviation is at most this, and equal to 6 digits from 1 on."""
         return math.sqrt(self.variance)
 
-    def log_edge(self, bound: int, weight: int) -> float:
-        """Give an upper bound of ln P[Z > bound - weight] of this noise held within a bound; for a weight of 1 or more.
-
-        >>> round(DiscreteGaussian(variance=Fraction(10_000)).log_edge(500, 1), 6)
-        -18.024108
-        """
-        return noise_tails.log_edge(self.free_log_tail, bound, weight)
-
     def free_log_tail(self, t: int, *, up: bool = True) -> float:
-        """Give ln P[Z >= t] of the noise without its bound, rounded up or, for t >= 1, down."""
+        """Give ln P[Z >= t] without the bound, rounded up or, for t >= 1, down."""
         tail = noise_tails.gaussian_log_tail if up else noise_tails.gaussian_log_tail_low
         return tail(self.variance, t)
 
-    def log_tail(self, t: int) -> float:
-        """Give an upper bound of ln P[Z >= t]; from sigma 1000 on, that of ln P[N(0, variance) >= t - 1].
+    def _draw(self, size: int, source: Source) -> NDArray[np.int64]:
+        return noise_samplers.gaussian(self.variance, size, source)
 
-        >>> round(DiscreteGaussian(variance=Fraction(10_000)).log_tail(500), 6)
-        -15.039186
-        """
-        if self.bound is not None:
-            return -math.inf if t > self.bound else self.log_edge(self.bound, self.bound - int(t) + 1)
-        return self.free_log_tail(int(t))
-
-    def quantile(self, p: Number) -> int:
-        """Give the smallest integer k with a certified P[Z <= k] >= p.
-
-        >>> DiscreteGaussian(variance=Fraction(10_000)).quantile(0.975)
-        196
-        """
-        at = _within(_probability(p), self)
-        found = noise_tails.gaussian_quantile(self.variance, at)
-        return found if self.bound is None else min(found, self.bound)
+    def _free_quantile(self, p: Fraction) -> int:
+        return noise_tails.gaussian_quantile(self.variance, p)
 
 
 Mechanism = DiscreteLaplace | DiscreteGaussian
