@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One changed line, and the tests that must notice."""
-
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: str
-
+import mutants_thresholds
+from mutant import Mutant
 
 MUTANTS = [
-    Mutant(
-        "several thresholds spend the same delta",
-        "calibration.py",
-        "steps = self.rounds + len(self.thresholded)",
-        "steps = self.rounds + bool(self.thresholded)",
-        "test_thresholds.py -k 'every_threshold or divides_delta'",
-    ),
+    *mutants_thresholds.MUTANTS,
     Mutant(
         "pairs of dropped labels are shown",
         "aggregates.py",
@@ -58,90 +41,6 @@ MUTANTS = [
         "noise.mechanism, source)",
         "noise.mechanism, source or __import__('ddpmi.randomness').randomness.Keystream(bytes(32)))",
         "test_curator.py -k different_noise",
-    ),
-    Mutant(
-        "nothing is thresholded",
-        "engines/draws.py",
-        "drawn if noise.threshold is None else",
-        "drawn if True else",
-        "test_curator.py -k sets_groups_apart",
-    ),
-    Mutant(
-        "threshold is one step low",
-        "thresholds.py",
-        "least = high",
-        "least = high - 1",
-        "test_thresholds.py -k papers_way",
-    ),
-    Mutant(
-        "threshold forgets the unit's own weight",
-        "thresholds.py",
-        "mechanism.log_tail(t - weight)",
-        "mechanism.log_tail(t)",
-        "test_thresholds.py -k papers_way",
-    ),
-    Mutant(
-        "threshold forgets that a unit has many pairs",
-        "thresholds.py",
-        "math.log(number) + log_probability(at, weight)",
-        "log_probability(at, weight)",
-        "test_thresholds.py -k smallest",
-    ),
-    Mutant(
-        "an empty cell could reach the threshold",
-        "thresholds.py",
-        "(replace(mechanism, bound=bound), bound + 1)",
-        "(replace(mechanism, bound=bound), bound)",
-        "test_thresholds.py -k as_private_as_it_says",
-    ),
-    Mutant(
-        "noise is not held within its bound",
-        "noise_samplers.py",
-        "    if bound is None:",
-        "    if bound is None or size:",
-        "test_thresholds.py -k noise_is_wide",
-    ),
-    Mutant(
-        "noise beyond its bound is cut off instead of drawn again",
-        "noise_samplers.py",
-        "found[far] = draw(far.size)",
-        "found[far] = np.clip(found[far], -bound, bound)",
-        "test_noise.py -k within_a_bound",
-    ),
-    Mutant(
-        "the edge of the noise forgets how far one unit reaches",
-        "noise_tails.py",
-        "tail(bound - weight + 1), tail(bound + 1, up=False)",
-        "tail(bound), tail(bound + 1, up=False)",
-        "test_thresholds.py -k smallest",
-    ),
-    Mutant(
-        "the edge of the noise takes away more than lies beyond",
-        "noise_tails.py",
-        "tail(bound - weight + 1), tail(bound + 1, up=False)",
-        "tail(bound - weight + 1), tail(bound, up=False)",
-        "test_thresholds.py -k as_private_as_it_says",
-    ),
-    Mutant(
-        "bounded Gaussian noise has no room beside what one unit adds",
-        "thresholds.py",
-        "_LEAST_DEVIATIONS = 3",
-        "_LEAST_DEVIATIONS = 0",
-        "test_thresholds.py -k leave_room",
-    ),
-    Mutant(
-        "a heavy unit spreads over fewer cells than it has",
-        "thresholds.py",
-        "math.sqrt(most * (moved.l2_squared or 0))",
-        "math.sqrt(moved.l2_squared or 0)",
-        "test_thresholds.py -k 'divides_delta or leaves_the_noise'",
-    ),
-    Mutant(
-        "the paper's way has bounded noise",
-        "plan.py",
-        'bounded=self.thresholds != "every"',
-        "bounded=True",
-        "test_thresholds.py -k papers_way",
     ),
     Mutant(
         "features ignore that units have several labels",
@@ -287,62 +186,6 @@ MUTANTS = [
         "test_measurements.py -k public_lists_fix",
     ),
     Mutant(
-        "one public list lifts the threshold",
-        "plan.py",
-        'return ("pairs",) if self.unknown else ()',
-        'return ("pairs",) if len(self.unknown) > 1 else ()',
-        "test_measurements.py -k keeps_the_threshold",
-    ),
-    Mutant(
-        "grid mode forgets the threshold of features",
-        "plan.py",
-        "return self.unknown\n",
-        'return self.unknown if "labels" in self.unknown else ()\n',
-        "test_measurements.py -k hides_rare",
-    ),
-    Mutant(
-        "grid mode forgets the threshold of labels",
-        "plan.py",
-        "return self.unknown\n",
-        "return self.unknown[:1]\n",
-        "test_measurements.py -k needs_no_list",
-    ),
-    Mutant(
-        "hidden pairs are drawn again without the condition",
-        "engines/draws.py",
-        "open_cells = np.flatnonzero(hidden & (sums >= below))",
-        "open_cells = np.flatnonzero(hidden & False)",
-        "test_measurements_completed.py -k noise_that_was_paid_for",
-    ),
-    Mutant(
-        "pairs that do not occur are held below the threshold",
-        "aggregates.py",
-        "j.sum IS NOT NULL AS hidden",
-        "TRUE AS hidden",
-        "test_measurements_completed.py -k noise_that_was_paid_for",
-    ),
-    Mutant(
-        "completion finds features below the threshold",
-        "measurements.py",
-        'f"SELECT DISTINCT {key} FROM {seen}"',
-        'f"SELECT DISTINCT {key} FROM joint"',
-        "test_measurements_completed.py -k lone_units",
-    ),
-    Mutant(
-        "completed pairs have no noise",
-        "calibration.py",
-        "return replace(self, threshold=None, below=self.threshold)",
-        "return replace(self, threshold=None, below=self.threshold, mechanism=DiscreteLaplace(scale=Fraction(1, 1000)))",
-        "test_measurements_completed.py -k noise_that_was_paid_for",
-    ),
-    Mutant(
-        "a label's threshold forgets how much one unit adds",
-        "calibration.py",
-        "mechanism, bounding, table, declared[table], delta",
-        'mechanism, bounding, table, declared["pairs"], delta',
-        "test_thresholds.py -k divides_delta",
-    ),
-    Mutant(
         "one pass serves plans with other lists",
         "plan.py",
         "return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space, own",
@@ -362,27 +205,6 @@ MUTANTS = [
         'f"WHERE n <= {cap}"',
         'f"WHERE n <= {cap + 1}"',
         "test_selection.py -k 'adversarial or equal_the_reference'",
-    ),
-    Mutant(
-        "the threshold of a set union looks at one feature alone",
-        "thresholds.py",
-        "for features in (1, *range(most, 1, -1))",
-        "for features in (1,)",
-        "test_selection.py -k smallest",
-    ),
-    Mutant(
-        "every round of a set union has all of the thresholds' delta",
-        "calibration.py",
-        "return delta / 2 / steps if steps else Fraction(0)",
-        "return delta / 2 if steps else Fraction(0)",
-        "test_selection.py -k smallest",
-    ),
-    Mutant(
-        "a set union lifts the threshold of pairs with unknown labels",
-        "plan.py",
-        '"labels": self.known_labels is not None',
-        '"labels": self.known_labels is not None or self.selection is not None',
-        "test_selection.py -k 'unknown_labels or together_cost'",
     ),
     Mutant(
         "coins are tossed without the salt",

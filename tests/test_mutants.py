@@ -10,10 +10,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from mutants import MUTANTS, Mutant
+from mutants import MUTANTS
+
+if TYPE_CHECKING:
+    from mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[1]
 

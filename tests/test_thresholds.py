@@ -156,6 +156,14 @@ def test_gaussian_bounds_leave_room(epsilon: int) -> None:
         assert noise.threshold > made.unit_weight
 
 
+def test_noise_so_wide_that_nothing_lies_within_a_small_bound() -> None:
+    """The edge is bounded by 1 where the noise is wider than its tail is rounded, and a plan at the least epsilon has a bound."""
+    for mechanism in (DiscreteLaplace(scale=Fraction(1 << 55)), DiscreteGaussian(variance=Fraction(1 << 110))):
+        assert mechanism.log_edge(1, 1) <= 0
+    made = plan(pairs=1, distinct="units", budget=Budget("1e-9", 1e-6), mechanism="laplace").calibration
+    assert bound_of(made.tables["pairs"]) > 10**9
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     mechanism=st.sampled_from(["laplace", "gaussian"]),

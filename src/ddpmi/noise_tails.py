@@ -93,7 +93,9 @@ def log_edge(tail: LogTail, bound: int, weight: int) -> float:
     # proof: bounded.edge
     inside, beyond = tail(bound - weight + 1), tail(bound + 1, up=False)
     between = inside + math.log(-math.expm1(min(beyond - inside, -sys.float_info.min)))
-    return min(0.0, between - math.log1p(-2 * math.exp(tail(bound + 1))) + _MARGIN)
+    within = 1 - 2 * math.exp(tail(bound + 1))
+    # Noise may be so wide that hardly any lies within the bound: less than its tail is rounded by.
+    return min(0.0, between - math.log(within) + _MARGIN) if within > 0 else 0.0
 
 
 def gaussian_log_tail(variance: Fraction, t: int) -> float:
