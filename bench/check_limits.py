@@ -25,7 +25,7 @@ from sklearn.model_selection import cross_val_predict
 from accuracy_sums import Sums, drawn, ranked, reordered
 from bench_accuracy import check_sets
 from check_estimates import Subject, by_patterns, estimates, noise_of, plan_of, score
-from ddpmi import pooling
+from ddpmi import patterns, pooling
 from ddpmi.comparisons import compare
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def with_known_rows(noisy: Sums, free: Sums, before: Sums, plan: ddpmi.Plan) -> 
         spread = np.empty(len(at))
         spread[by_size] = np.convolve(missed, np.ones(NEAR) / NEAR, "valid")
         beside, noise = joint[at] / size - 1 - guess, (deviation / size) ** 2
-        kept = np.maximum(spread / (spread + noise), 1 - pooling.STRENGTH * noise / np.maximum(beside**2, 1e-12))
+        kept = np.maximum(spread / (spread + noise), patterns.believed(beside**2, noise, pooling.STRENGTH))
         joint[at] = (1 + guess + kept * beside) * size
     known = replace(free, joint=np.rint(np.maximum(joint, 0)).astype(np.int64))
     return ranked(known, plan, order="estimate")

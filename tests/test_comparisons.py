@@ -87,6 +87,20 @@ def test_numbers_are_those_of_brute_force(one: Counts, two: Counts, top: int, by
     assert (got["cut_kept"], got["cut_percentiles"]) == (ending["kept"], ending["percentiles"])
 
 
+@given(one=COUNTS, two=COUNTS, top=st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_no_list_gets_worse_by_ending_after_the_places_compared(one: Counts, two: Counts, top: int) -> None:
+    """By the rule for missing pairs whole lists pay for their length alone: ended after ``top`` places, none has a larger error."""
+    truth, other = rank(exact_release(one)), rank(private_release(two))
+    whole, ended = compare(truth, other, top=top), compare(truth, other.top(top, per="all"), top=top)
+    assert ended.percentiles == whole.cut_percentiles
+    for percentile, error in ended.percentiles.items():
+        most = whole.percentiles[percentile]
+        assert error is not None
+        assert most is not None
+        assert error <= most
+
+
 def top_of(ranking: Ranking, label: str, *, presence: bool) -> set[str]:
     rows = [
         row["feature"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ddpmi.patterns import Patterns, Rows, fitted, possible_lifts
+from ddpmi.patterns import Patterns, Rows, believed, fitted, possible_lifts
+from ddpmi.pooling import STRENGTH
 
 LABELS, FEATURES = 15, 900
 TREND = np.linspace(-1.5, 1.5, LABELS)
@@ -58,10 +59,22 @@ def test_a_pair_clear_of_noise_is_believed_against_its_pattern() -> None:
     rows, _ = made(4)
     model = fitted(rows, np.zeros(LABELS))
     rows.lift[0, 3], rows.variance[0, 3] = 5.0, 0.01
-    (burst, spread), (doubted, _) = (possible_lifts(rows, model, strength) for strength in (12.0, np.inf))
+    (burst, spread), (doubted, _) = (possible_lifts(rows, model, strength) for strength in (STRENGTH, np.inf))
     np.testing.assert_allclose(burst[0, 3], 5.0, atol=0.05)
     np.testing.assert_allclose(spread[0, 3], 0.1, atol=0.02)
     assert doubted[0, 3] < burst[0, 3]
+
+
+def test_belief_begins_at_the_strength_and_grows_with_the_distance() -> None:
+    """Nothing is believed below it, half of the way soon beyond, nearly all far out, and what was not released never."""
+    deviations = np.linspace(0, 12, 400)
+    found = believed(deviations**2, np.ones(400), 10.0)
+    assert np.all(found[deviations**2 <= 10] == 0)
+    assert np.all(np.diff(found) >= 0)
+    assert believed(np.array([10.0 * np.sqrt(2)]), np.ones(1), 10.0)[0] == pytest.approx(0.5)
+    assert found[-1] > 0.99
+    assert believed(np.zeros(1), np.full(1, np.inf), 10.0)[0] == 0
+    assert believed(np.ones(1), np.zeros(1), 10.0)[0] == 1
 
 
 def test_sizes_are_settled() -> None:

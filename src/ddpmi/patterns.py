@@ -4,7 +4,7 @@ The model. z is a pair's lift less one, as released; its noise has the known var
     z = offset[label] + sqrt(scale) (loadings[label] . u + e) + noise,    u ~ N(0, 1),    e ~ N(0, own[label])
 Each feature has its own u and its own scale, one of ``_SCALES``. The offset is what noise in a label's total does to all
 of its pairs alike; it is no information and is taken out. What a pair has beside the patterns is moved towards 0 as the
-model says, or as James and Stein would if that is less: a burst in one year is no pattern, and no noise either.
+model says, or less where it is clear of noise (`believed`): a burst in one year is no pattern, and no noise either.
 """
 
 from __future__ import annotations
@@ -185,14 +185,26 @@ def possible_lifts(rows: Rows, model: Patterns, strength: float) -> tuple[Floats
     for reading in readings:
         pattern = np.sqrt(reading.scale) * reading.mean @ model.loadings.T
         beside = rows.lift - pattern
-        square, doubt = beside**2, strength * rows.variance
-        clear = np.divide(square - doubt, square, out=np.zeros(square.shape), where=square > doubt)
+        clear = believed(beside**2, rows.variance, strength)
         kept = np.maximum(reading.scale * model.own * reading.precision, clear)
         means.append(pattern + kept * beside)
         # Of the pattern as far as it is believed, and of the pair's own noise as far as that is.
         variances.append((1 - kept) ** 2 * reading.scale * (reading.spread @ products.T) + kept * noise)
     mean = np.einsum("sf,sfl->fl", chances, means)
     return mean, np.sqrt(np.einsum("sf,sfl->fl", chances, variances + (np.array(means) - mean) ** 2))
+
+
+def believed(square: Floats, variance: Floats, strength: float) -> Floats:
+    """Return which part of a squared distance from its pattern is believed, whatever the model says.
+
+    Nothing below ``strength`` times the variance of the noise, beyond it 1 - (strength / z^2)^2. James and Stein's
+    1 - strength / z^2 comes so slowly that pairs which are clear of noise still change places with their neighbours.
+
+    >>> believed(np.array([9.0, 20.0, 100.0]), np.ones(3), 10.0).round(2).tolist()
+    [0.0, 0.75, 0.99]
+    """
+    doubt = strength * variance
+    return 1 - np.divide(doubt, square, out=np.ones(square.shape), where=square > doubt) ** 2
 
 
 def _products(vectors: Floats) -> Floats:

@@ -43,7 +43,7 @@ _FEATURES = patterns.STAGES[-1][0]  # that the model is fitted to, at most
 _FITTED = 1 << 17  # features x labels that it is fitted to, at most
 _CELLS = 1 << 15  # features x labels read at once: the temporaries of one block stay in the cache
 _WORKERS = 8  # blocks read at the same time, at most: more wait for memory
-STRENGTH = 12.0
+STRENGTH = 10.0
 """How far a pair must be from its pattern, in squared deviations, to be believed against it: chosen by measurement."""
 _DECIMALS = 10
 #: Deviations from the mean and their weights, with which a normal variable has the right first five moments.
