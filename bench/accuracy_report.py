@@ -14,6 +14,7 @@ INTRODUCTION = """\
 Written by `python bench/bench_accuracy.py --report` from the JSON files beside it. *paper* is `Plan.paper`, ranked with
 `method="paper"`; *paper, total free* gives it a third of epsilon for each of its three queries; *ceiling* shows the bounded
 sums without noise, behind the same threshold: nothing that is computed from such a release can be expected to do better.
+*ours, suggested* is what `Plan.suggest` makes of the numbers of units and labels, the labels being listed or, *labels found*, not.
 Truth is the ranking of exact sums without bounds. Means over the draws; what follows ± is the standard deviation of a draw."""
 NOTE = """\
 The same for lists that end after 10,000 places, `compare(truth, ranking, cut=True)`, as the paper compares. Above, `compare` puts a missing
@@ -23,6 +24,8 @@ COLOURS = {
     "paper": "#d1495b",
     "paper, total free": "#e8a0aa",
     "ours": "#1b6ca8",
+    "ours, suggested": "#2f4858",
+    "ours, suggested, labels found": "#86bbd8",
     "ours, complete": "#e09f3e",
     "ours, grid": "#7b52ab",
     "ours, public labels": "#2a9d8f",

@@ -41,6 +41,7 @@ PERCENTILES = (10, 25, 50, 75, 90)
 TOP = 10_000
 #: A longer truth is cut for `compare`, which would look up millions of names again for each draw.
 MANY = 2_000_000
+SUGGESTED = "ours, suggested"
 #: Edges of the rank bands of figure 3.
 EDGES = (0, 10, 30, 100, 300, 1000, 3000, 10_000)
 
@@ -115,6 +116,8 @@ def ways(case: Case, labels: list[str]) -> dict[str, Any]:
     def complete(e: float, public: tuple[str, ...] | None = None) -> Plan:
         return Plan(budget=budget(e), bounds=bounds, distinct=case.distinct, public_labels=public, complete=True)
 
+    if case.units:
+        found |= suggestions(case, labels)
     if case.grid:
         found |= {"ours, grid": (grid, "stable", False), "ceiling, grid": (grid, "stable", True)}
         found |= {"ours, complete": (complete, "stable", False), "ceiling, complete": (complete, "stable", True)}
@@ -130,6 +133,24 @@ def ways(case: Case, labels: list[str]) -> dict[str, Any]:
         found["ours, complete, public labels"] = (completed, "stable", False)
         found |= {"ours, public labels": (listed, "stable", False), "ceiling, public labels": (listed, "stable", True)}
     return found
+
+
+def suggestions(case: Case, labels: list[str]) -> dict[str, Any]:
+    """The plans that `Plan.suggest` makes from how many units and labels there are, with a list of the labels and without."""
+
+    def suggested(e: float, public: tuple[str, ...] | None) -> Plan:
+        return Plan.suggest(
+            budget=Budget(e, case.delta),
+            units=case.units,
+            labels=len(labels),
+            distinct=case.distinct,
+            public_labels=public,
+        )
+
+    return {
+        SUGGESTED: (lambda e: suggested(e, tuple(labels)), "stable", False),
+        f"{SUGGESTED}, labels found": (lambda e: suggested(e, None), "stable", False),
+    }
 
 
 def measure(name: str, data: Path, draws: int, scratch: Path) -> dict[str, Any]:
@@ -262,7 +283,7 @@ def side_by_side(errors: dict[tuple[str, float], list[np.ndarray]]) -> list[dict
     for each one it still misses. Where neither misses a tenth of the pairs both measures agree.
     """
     found = []
-    tried = ("ours", "ours, grid", "ours, complete", "ours, public labels")
+    tried = ("ours", SUGGESTED, f"{SUGGESTED}, labels found", "ours, grid", "ours, complete", "ours, public labels")
     ours = [way for way in tried if (way, EPSILONS[0]) in errors]
     epsilons = [(e, e) for e in EPSILONS] + [(e / 2, e) for e in EPSILONS if e / 2 in EPSILONS]
     for way, baseline in itertools.product(ours, ("paper", "paper, total free")):

@@ -20,7 +20,8 @@ from typing import Any
 
 import ddpmi
 from ddpmi.datasets import PAPER_FEATURES, PAPER_LABELS, paper_shape
-from ddpmi.simulation import EPSILONS, Hints, simulate
+from ddpmi.hints import Hints
+from ddpmi.simulation import EPSILONS, simulate
 
 DELTA = "1e-7"
 

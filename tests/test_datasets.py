@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from ddpmi import datasets
+from ddpmi import datasets, hints
 from ddpmi.errors import DdpmiError, InputError, MissingExtra
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def test_features_lean_alike(tmp_path: Path) -> None:
     rest is at most 0.44, which makes that 0.09 of the lean.
     """
     path = datasets.paper_shape(300_000, 50, 5, tmp_path / "lean.parquet", 3)
-    assert _leans(path, datasets.SKEW) == pytest.approx([datasets.LEAN] * 10, abs=0.09)
+    assert _leans(path, hints.SKEW) == pytest.approx([hints.LEAN] * 10, abs=0.09)
 
 
 def test_features_may_lean_each_by_its_own_part(tmp_path: Path) -> None:
@@ -127,13 +127,13 @@ def test_the_shape_has_as_many_pairs_as_it_is_known_for() -> None:
     A pair occurs with probability 1 - exp(-expected count). One feature in a hundred stands for its neighbours, all alike.
     """
     labels, units, features = datasets.PAPER_LABELS, 100_000_000, datasets.PAPER_FEATURES
-    shares = np.arange(1, labels + 1) ** -datasets.SKEW
+    shares = np.arange(1, labels + 1) ** -hints.SKEW
     shares /= shares.sum()
     place = np.arange(50, features, 100)
     expected = units / (place * math.log((features + datasets._ZIPF_SHIFT) / datasets._ZIPF_SHIFT))
     pairs = 0.0
-    for share in shares * (1 - datasets.LEAN):
-        away, home = (-np.expm1(-expected * part).sum() * 100 for part in (share, share + datasets.LEAN))
+    for share in shares * (1 - hints.LEAN):
+        away, home = (-np.expm1(-expected * part).sum() * 100 for part in (share, share + hints.LEAN))
         pairs += away * (labels - 1) / labels + home / labels
     assert pairs == pytest.approx(18.2e6, rel=0.005)
 

@@ -25,7 +25,7 @@ LAYERS = {
     "maths": """noise noise_samplers noise_tables noise_tails randomness
                 accounting amplification certainty doubts measures mi orders patterns pooling profiles scores scoring stability statistics
                 uncertainty views""",
-    "text": "statements seeds contributions aggregates selection thresholds calibration shares combinations plan suggestions explain",
+    "text": "statements seeds contributions aggregates selection thresholds calibration shares combinations plan hints suggestions explain",
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",
     "io": """engines engines.draws engines.expressions engines.files engines.frames engines.lakes engines.progress engines.duckdb
              engines.spark engines.spark_sessions engines.spark_sources engines.postgres

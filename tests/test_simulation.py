@@ -11,7 +11,8 @@ import pytest
 import ddpmi
 from ddpmi.datasets import paper_shape
 from ddpmi.errors import InputError
-from ddpmi.simulation import EPSILONS, Hints, simulate
+from ddpmi.hints import Hints
+from ddpmi.simulation import EPSILONS, simulate
 
 SHAPE = "units=200000,labels=5,features=500"
 LISTED = {"public_labels": [f"label-0{at}" for at in range(1, 6)]}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddpmi.budget import Budget
 from ddpmi.errors import InputError
+from ddpmi.hints import Hints
 from ddpmi.plan import Plan
 from ddpmi.spec import Bounds
-from ddpmi.suggestions import expected_sum, suggested_bounds
+from ddpmi.suggestions import Best, expected_sum, suggested_bounds
 
 BUDGET = Budget(1, 1e-7)
 
@@ -82,6 +84,50 @@ def test_releases_are_completed_where_units_have_several_pairs() -> None:
         assert plan.complete == completed, options
     many = Plan.suggest(budget=BUDGET, units=10_000, pairs_per_unit=5, labels=1001)
     assert not many.complete  # the release would have too many rows
+
+
+LISTED = {"public_labels": [f"label-{at:02d}" for at in range(22)]}
+
+
+@pytest.mark.parametrize("options", [{}, LISTED])
+def test_a_grid_is_taken_where_a_threshold_on_pairs_hides_too_much(options: dict[str, Any]) -> None:
+    """Ten million units of one pair: at 0.5 features can be found by their totals, at 0.1 neither shows, at 1 both do."""
+    for epsilon, grid in (("0.1", False), ("0.5", True), (1, False), (8, False)):
+        plan = Plan.suggest(budget=Budget(epsilon, 1e-8), units=10**7, labels=22, distinct="units", **options)
+        assert (plan.grid, plan.complete, plan.mechanism_name) == (grid, False, "laplace"), epsilon
+        assert (plan.calibration.tables["pairs"].threshold is None) == grid
+
+
+def test_what_is_settled_is_not_replaced_by_a_grid() -> None:
+    """Options that say what shows, shares or Gaussian noise keep the threshold; so do labels that would make it too long."""
+    small = {"budget": Budget("0.5", 1e-8), "units": 10**7, "labels": 22}
+    assert Plan.suggest(**small).grid
+    shares = {"pairs": "0.65", "features": "0.3", "labels": "0.04", "total": "0.01"}
+    for options in (
+        {"grid": False},
+        {"shares": shares},
+        {"mechanism": "gaussian"},
+        {"complete": True},
+        {"labels": 1001},
+    ):
+        assert not Plan.suggest(**(small | options)).grid, options
+    # A list says how many labels there are, whatever the hint.
+    assert Plan.suggest(**(small | {"labels": 3000, "public_labels": [str(at) for at in range(22)]})).grid
+    assert not Plan.suggest(budget=Budget("0.5", 1e-16), units=1 << 50).grid
+
+
+def test_the_best_pairs_are_those_of_the_declared_shape() -> None:
+    """Common features of small labels lead; a lower threshold shows no fewer of them, and a grid grows with it."""
+    seen = Best.expected(Hints(units=10**6, labels=10, features=1000))
+    assert len(seen.joint) == len(seen.feature) == 100
+    assert np.all(seen.joint < seen.feature)
+    assert seen.feature.min() > np.median(seen.features)
+    parts = [seen.part(seen.joint, threshold) for threshold in (0, 100, 10_000, 10**7)]
+    assert parts[0] == 1
+    assert parts == sorted(parts, reverse=True)
+    assert parts[-1] == 0
+    assert seen.rows(0) == 10 * 1000
+    assert seen.rows(float(seen.features[9])) == 10 * 10
 
 
 def test_larger_data_have_larger_pairs() -> None:

@@ -3,8 +3,8 @@
 ``paper_shape`` is synthetic: it needs no privacy, and its seed gives the same rows again.  One unit
 has one row.  Features follow Zipf's law with exponent 1; labels are skewed; each feature leans to one.
 
-The paper says how many units, features and labels it had, and nothing on how they depend on each other.  ``SKEW`` and
-``LEAN`` are the round numbers that agree with a second account of such rows: 18.2 million pairs among 100 million units, 42
+The paper says how many units, features and labels it had, and nothing on how they depend on each other.  ``hints.SKEW`` and
+``hints.LEAN`` are the round numbers that agree with a second account of such rows: 18.2 million pairs among 100 million units, 42
 million at the paper's size, and the rank errors of the paper's way there (``docs/decisions/accuracy.md``).
 """
 
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddpmi.errors import InputError, MissingExtra
+from ddpmi.hints import LEAN, SKEW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +35,6 @@ PAPER_FEATURES = 5_880_165
 """Features of the paper's large experiment."""
 PAPER_LABELS = 22
 """Labels of the paper's large experiment."""
-SKEW = 0.5
-"""The k-th label has a share of k to the power of minus this among rows that do not lean."""
-LEAN = 0.35
-"""Part of each feature's rows that goes to its own label."""
 
 _CHUNK = 1 << 20  # rows of one row group, and of one random stream
 _LIMITS = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000}  # keeps the tables under 500 MB

@@ -7,7 +7,6 @@ leans to one label, as in ``datasets.paper_shape``. Counts are Poisson, noise is
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,8 @@ import numpy as np
 from ddpmi.budget import Budget
 from ddpmi.comparisons import compare
 from ddpmi.contributions import weight_of_equal_pairs
-from ddpmi.datasets import LEAN, SKEW
 from ddpmi.errors import InputError
+from ddpmi.hints import Hints
 from ddpmi.noise import add_noise
 from ddpmi.randomness import Keystream
 from ddpmi.rankings import rank
@@ -39,87 +38,6 @@ EPSILONS = ("0.1", "0.5", "1", "2", "4", "8")
 """Budgets that are tried unless others are named: those of the paper."""
 _CELLS = 8_000_000  # pairs that are drawn one by one
 _TAIL = 50_000  # features of the rest, each standing for many: they are only counted
-_MOST = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000, "pairs_per_unit": 100_000}
-_LABELS = 20
-_COUNTS = ("units", "labels", "features", "pairs_per_unit")
-_HINTS = "units=1e6,zipf=1.1,labels=20"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hints:
-    """What is publicly known about the shape of data. Never computed from these data.
-
-    >>> Hints(units=1_000_000, labels=22).features
-    20100
-    """
-
-    units: int
-    """How many units there are, about."""
-    labels: int | None = None
-    """How many labels; None means as many as the plan lists, else 20."""
-    features: int = 0
-    """How many features; 0 means one for every 50 pairs, and at least 100."""
-    pairs_per_unit: int = 1
-    """How many (feature, label) pairs a unit has."""
-    zipf: float = 1.0
-    """The k-th feature is as common as k to the power of minus this."""
-    lean: float = LEAN
-    """Part of each feature's pairs that has the feature's own label: how strongly features tell labels apart."""
-
-    def __post_init__(self) -> None:
-        if self.features == 0 and not isinstance(self.features, bool) and isinstance(self.units, int):
-            guess = min(100 + self.units * max(self.pairs_per_unit, 1) // 50, _MOST["features"])
-            object.__setattr__(self, "features", guess)
-        for name in _COUNTS:
-            value, most = getattr(self, name), _MOST[name]
-            if name == "labels" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-                raise InputError(f"{name} must be a whole number from 1 to {most}, got {name}={value!r}.", hint=_HINTS)
-        if not 0 <= self.zipf <= 4:  # noqa: PLR2004 - steeper than anything that was ever counted
-            raise InputError(f"zipf must lie between 0 and 4, got zipf={self.zipf!r}.", hint=_HINTS)
-        if not 0 <= self.lean <= 1:
-            raise InputError(f"lean must lie between 0 and 1, got lean={self.lean!r}.", hint=f"{_HINTS},lean={LEAN}")
-
-    @classmethod
-    def parse(cls, text: str) -> Hints:
-        """Read KEY=NUMBER,... as the command line takes it.
-
-        >>> Hints.parse("units=10e6, zipf=1.1, labels=22").units
-        10000000
-        """
-        found: dict[str, Any] = {}
-        known = [field.name for field in fields(cls)]
-        for part in text.split(","):
-            name, _, number = (word.strip() for word in part.partition("="))
-            if name not in known or not number:
-                raise InputError(f"Hints are {', '.join(known)}, each with =NUMBER; got {part.strip()!r}.", hint=_HINTS)
-            if name in found:
-                raise InputError(f"The hint {name} is named twice.", hint=_HINTS)
-            found[name] = _number(name, number)
-        if "units" not in found:
-            raise InputError("The hint units is missing: how many units there are, about.", hint=_HINTS)
-        return cls(**found)
-
-    def for_plan(self, plan: Plan) -> Hints:
-        """Settle how many labels there are: as many as the plan lists."""
-        listed = None if plan.public_labels is None else len(plan.public_labels)
-        if listed is not None and self.labels not in (None, listed):
-            raise InputError(
-                f"The hint labels={self.labels} contradicts the plan, which lists {listed}: rows of other labels are dropped.",
-                hint="leave the hint labels out",
-            )
-        return replace(self, labels=listed or self.labels or _LABELS)
-
-
-def _number(name: str, text: str) -> float | int:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"The hint {name} needs a number, got {text!r}.", hint=_HINTS)
-    return int(value) if name in _COUNTS and value == int(value) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,25 +179,19 @@ class _World:
     """Generated counts: features that are common enough to be drawn pair by pair, and a sample of the others."""
 
     def __init__(self, hints: Hints, draw: np.random.Generator) -> None:
-        self.hints, self.labels, self.thin = hints, hints.labels or _LABELS, draw
-        weights = np.arange(1, hints.features + 1, dtype=np.float64) ** -hints.zipf
-        expected = weights * (hints.units * hints.pairs_per_unit / weights.sum())
-        shares = np.arange(1, self.labels + 1, dtype=np.float64) ** -SKEW
-        self.shares = shares / shares.sum()
+        self.hints, self.labels, self.thin = hints, len(hints.shares()), draw
+        expected = hints.expected()
         head = min(max(_CELLS // self.labels, 1), hints.features)
         self.counts = self._drawn(expected[:head], draw)
         rest = expected[head:]
         self.each = max(1, len(rest) // _TAIL)
         self.tail = self._drawn(rest[:: self.each], draw)
         # What is not drawn pair by pair still counts in labels and total.
-        self.beyond = draw.poisson(rest.sum() * self.shares)
+        self.beyond = draw.poisson(rest.sum() * hints.shares())
 
     def _drawn(self, expected: Floats, draw: np.random.Generator) -> Integers:
         home = draw.integers(0, self.labels, len(expected))
-        lean = self.hints.lean
-        cells = (expected * (1 - lean))[:, None] * self.shares
-        cells[np.arange(len(expected)), home] += expected * lean
-        counts: Integers = draw.poisson(cells)
+        counts: Integers = draw.poisson(self.hints.cells(expected, home))
         return counts
 
     def exact(self) -> Release:

@@ -6,22 +6,38 @@ The rules are measured in docs/accuracy.md. Nothing here reads data, and no hint
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ddpmi import mi as information
 from ddpmi.errors import InputError
+from ddpmi.hints import MOST, Hints
 from ddpmi.spec import Bounds
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ddpmi.budget import Budget
     from ddpmi.plan import Plan
+
+    Floats = NDArray[np.float64]
 
 _DEEP = 1000
 #: Options that say themselves what is shown, or leave no threshold to complete behind.
 _SETTLE_WHAT_SHOWS = {"complete", "grid", "thresholds", "marginals", "public_features", "selection"}
 _FEW_LABELS = 1000  # a completed release has a row for each feature and label, all of them in memory on one machine
 _FAR = 4  # thresholds: a pair this far above them is seen under either noise
+_CELLS = 1 << 21  # pairs whose mutual information is expected
+_BEST = 10_000  # pairs that should show, or 1% of all
+_MOST_SHOWN = 0.9  # of them: where more are hidden, what is hidden decides how far ranks are off
+_LONGEST = 10_000_000  # pairs of a grid, at most
+#: How a grid divides the budget that is there to show more features: measured, see docs/decisions/accuracy.md.
+_FINDING_FEATURES = {
+    True: {"pairs": "0.51", "features": "0.46", "labels": "0.02", "total": "0.01"},
+    False: {"pairs": "0.5", "features": "0.44", "labels": "0.05", "total": "0.01"},
+}
 
 
 def suggested_bounds(pairs_per_unit: float) -> Bounds:
@@ -48,14 +64,25 @@ def suggest(plan: type[Plan], budget: Budget, hints: tuple[int, float, int], opt
     for name, count in (("units", units), ("labels", labels)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise InputError(f"{name} must be a whole number of at least 1, got {name}={count!r}.", hint=f"{name}=20")
-    if budget.delta * units >= 1:
+    if budget.delta * units > 1:
         raise InputError(
-            f"delta={float(budget.delta):g} is too large for {units} units: it should be well below {1 / units:g}.",
+            f"delta={float(budget.delta):g} is too large for {units} units: it should be no more than {1 / units:g}, better far less.",
             hint=f"Budget({float(budget.epsilon):g}, {10 ** -math.ceil(math.log10(units) + 1):g})",
         )
     bounds = options.pop("bounds", None) or suggested_bounds(pairs_per_unit)
     if pairs_per_unit > 1 and labels <= _FEW_LABELS and not _SETTLE_WHAT_SHOWS & options.keys():
         options["complete"] = True
+    found = _with_noise(plan, budget, bounds, hints, options)
+    if pairs_per_unit > 1 or bounds.pairs > 1 or (_SETTLE_WHAT_SHOWS | {"shares", "sample_rate"}) & options.keys():
+        return found
+    return _that_shows_more(found, units, labels if found.known_labels is None else len(found.known_labels))
+
+
+def _with_noise(
+    plan: type[Plan], budget: Budget, bounds: Bounds, hints: tuple[int, float, int], options: dict[str, Any]
+) -> Plan:
+    """Choose the noise."""
+    units, pairs_per_unit, labels = hints
     if "mechanism" in options or budget.delta == 0 or options.get("selection") is not None:
         return plan(budget=budget, bounds=bounds, **options)
     laplace, gaussian = (
@@ -67,6 +94,57 @@ def suggest(plan: type[Plan], budget: Budget, hints: tuple[int, float, int], opt
         noise = [one.calibration.tables["pairs"].mechanism.sd * float(one.step) for one in (laplace, gaussian)]
         return laplace if noise[0] <= noise[1] else gaussian
     return laplace if laplace.calibration.badness <= gaussian.calibration.badness else gaussian
+
+
+def _that_shows_more(found: Plan, units: int, labels: int) -> Plan:
+    """Take a grid where a threshold on pairs would hide more than a tenth of the best pairs, and the grid would not.
+
+    A feature's total is larger than any of its pairs, so more features can be found by it; then all of their pairs show.
+    Where the threshold hides little, its list is shorter and no worse.
+    """
+    if labels > _FEW_LABELS or found.mechanism_name != "laplace" or found.thresholded != ("pairs",):
+        return found
+    grid = replace(found, grid=True, mechanism="laplace", shares=_FINDING_FEATURES[found.known_labels is not None])
+    by_pairs, by_features = (one.calibration.threshold_in_units for one in (found, grid))
+    best = Best.expected(Hints(units=min(units, MOST["units"]), labels=labels))
+    helps = best.part(best.joint, by_pairs) < _MOST_SHOWN <= best.part(best.feature, by_features)
+    return grid if helps and best.rows(by_features) <= _LONGEST else found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Best:
+    """The best pairs of data of a declared shape, as far as they can be expected."""
+
+    joint: Floats
+    """How many units each of the best pairs has."""
+    feature: Floats
+    """How many units its feature has."""
+    features: Floats
+    """How many units each feature has, whether its pairs are among the best or not."""
+    labels: int
+    """How many labels there are."""
+
+    @classmethod
+    def expected(cls, hints: Hints) -> Best:
+        """Expect them from hints alone."""
+        features, labels = hints.expected(), len(hints.shares())
+        head = features[: max(_CELLS // labels, 1)]
+        joint = hints.cells(head, np.arange(len(head)) % labels)
+        margins = np.broadcast_to(head[:, None], joint.shape).ravel(), np.broadcast_to(hints.shares(), joint.shape)
+        total = float(hints.units * hints.pairs_per_unit)
+        mi = information.mutual_information(joint.ravel() / total, margins[0] / total, margins[1].ravel())
+        occur = float(-np.expm1(-joint).sum())
+        count = min(max(int(occur) // 100, 100), _BEST, joint.size)
+        best = np.argpartition(-mi, count - 1)[:count]
+        return cls(joint=joint.ravel()[best], feature=margins[0][best], features=features, labels=labels)
+
+    def part(self, sums: Floats, threshold: float) -> float:
+        """Which part of the best pairs reaches a threshold by these sums."""
+        return float(np.mean(sums >= threshold))
+
+    def rows(self, threshold: float) -> int:
+        """How many pairs a grid has whose features reach a threshold."""
+        return self.labels * int(np.sum(self.features >= threshold))
 
 
 def expected_sum(total: float, labels: int) -> float:
