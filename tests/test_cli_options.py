@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,25 @@ def test_the_papers_way_is_a_word(lists: Place) -> None:
     assert Release.load("visits.release").receipt["plan_digest"] == expected.digest
     spelled = ("--strategy", "sample", "--mechanism", "laplace", "--thresholds", "every")
     assert lists.run("plan", *BUDGET, *PAIRS, "--distinct", "--paper", *spelled).out == expected.explain()
+
+
+SUGGESTED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "several pairs": (("units=1e4,labels=3,pairs_per_unit=9",), {"pairs_per_unit": 9}),
+    "a bound": (("units=1e4,labels=3,pairs_per_unit=9", *PAIRS), {"pairs_per_unit": 9, "bounds": TWO_PAIRS}),
+    "noise": (("units=1e4,labels=3", "--mechanism", "gaussian"), {"mechanism": "gaussian"}),
+    "what is shown": (("units=1e4,labels=3,pairs_per_unit=9", "--grid"), {"pairs_per_unit": 9, "grid": True}),
+    "one row": (("units=1e4,labels=3", "--distinct=units"), {"distinct": "units"}),
+}
+
+
+@pytest.mark.parametrize(("words", "keywords"), SUGGESTED.values(), ids=SUGGESTED)
+def test_hints_give_the_plan_that_the_library_suggests(lists: Place, words: tuple[str, ...], keywords: dict) -> None:
+    """--suggest is `Plan.suggest`, and what is named beside it is settled, in `plan` and in `release`."""
+    expected = ddpmi.Plan.suggest(budget=ONE, units=10**4, labels=3, **keywords)
+    assert lists.run("plan", *BUDGET, "--suggest", *words).out == expected.explain()
+    ran = lists.run("release", "visits.csv", *BUDGET, *lists.paid("visits.release"), "--suggest", *words)
+    assert ran.code == 0, ran.err
+    assert Release.load("visits.release").receipt["plan_digest"] == expected.digest
 
 
 def test_known_keys_all_appear(lists: Place) -> None:

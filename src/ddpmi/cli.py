@@ -88,6 +88,7 @@ def demo(*, output: Folder = Path("demo")) -> None:
         "ddpmi plan visits.parquet --unit user_id --feature site \\",
         '    --label-sql "year(visited)" --where "country = \'NZ\'" \\',
         "    --public-labels years.txt --grid --epsilon 1 --delta 1e-7 --pairs 50",
+        "ddpmi plan --suggest units=10e6,labels=22 --epsilon 0.5 --delta 1e-8 --distinct=units",
         "ddpmi plan --simulate units=10e6,zipf=1.1,labels=22 --epsilon 1 --delta 1e-7 --pairs 1",
     )
 )

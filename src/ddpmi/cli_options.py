@@ -5,7 +5,8 @@ Numbers that decide privacy stay text until the library reads them as exact deci
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path  # noqa: TC003 - the command line reads these hints when it runs
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,7 +16,7 @@ from cyclopts import Group, Parameter
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from ddpmi.cli_columns import ColumnOptions
     from ddpmi.plan import Plan
@@ -33,6 +34,7 @@ _LIST_HELP = (
     "or of Parquet."
 )
 _SHARES = "pairs=0.7,features=0.23,labels=0.06,total=0.01"
+_HINTS = "units=1e6,labels=20,pairs_per_unit=40"
 
 
 def example(*lines: str) -> str:
@@ -142,14 +144,15 @@ class BoundOptions:
         names = ("pairs", "clip", "step", "labels", "cap", "strategy")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
-    def bounds(self, columns: ColumnOptions, *, one_row_per_unit: bool = False) -> Bounds:
-        """Check the bounds; --pairs may be left out where a unit has one row."""
+    def bounds(self, columns: ColumnOptions, *, one_row_per_unit: bool = False, suggested: int | None = None) -> Bounds:
+        """Check the bounds; --pairs may be left out where a unit has one row, or where it is suggested."""
         from ddpmi.spec import Bounds
 
         columns.roles()
         self._check_counted(columns)
         self._check_clip(columns)
-        given = ({"pairs": 1} if one_row_per_unit or columns.count is not None else {}) | self.given()
+        known = 1 if one_row_per_unit or columns.count is not None else suggested
+        given = ({} if known is None else {"pairs": known}) | self.given()
         if "pairs" not in given:
             raise InputError(
                 "--pairs is missing: how many (feature, label) pairs of one unit count in full.",
@@ -233,6 +236,9 @@ class PrivacyOptions:
     """Which tables have to reach a threshold: pairs, or features and labels once more, as in the paper."""
     paper: Annotated[bool, Parameter(show_default=False)] = False
     """Plan as the paper does, for comparison: --strategy sample --mechanism laplace --thresholds every, and equal shares."""
+    suggest: Annotated[str | None, Parameter(metavar="HINTS")] = None
+    """Choose what is not named, --pairs, the noise, its shares and what is shown, by public hints alone: units=N and, if known, labels=N
+    and pairs_per_unit=N."""
     sample_rate: Annotated[str | None, Parameter(metavar="R")] = None
     """Part of the units that is read, each by a secret coin; the same promise then needs less noise per unit read."""
     selection: Literal["set_union", "sips"] | None = None
@@ -275,18 +281,40 @@ class PlanOptions:
 
         privacy = self.privacy
         distinct = privacy.declared(self.columns)
-        return self._way(Plan)(
-            bounds=self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units"),
-            budget=Budget(privacy.epsilon, privacy.delta),
-            distinct=distinct,
-            row_local=privacy.row_local,
-            sample_rate=privacy.sample_rate,
-            selection=privacy.selection,
-            space=self.columns.counts,
+        options = {
+            "budget": Budget(privacy.epsilon, privacy.delta),
+            "distinct": distinct,
+            "row_local": privacy.row_local,
+            "sample_rate": privacy.sample_rate,
+            "selection": privacy.selection,
+            "space": self.columns.counts,
             **self.keys.named(),
-        )
+        }
+        if privacy.suggest is not None:
+            return self._suggested(Plan, options)
+        bounds = self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units")
+        return self._way(Plan)(bounds=bounds, **options)
 
-    def _way(self, plan: type[Plan]) -> Callable[..., Plan]:
+    def _suggested(self, plan: type[Plan], options: dict[str, Any]) -> Plan:
+        """Plan by public hints; what was named on the command line is settled."""
+        from ddpmi.suggestions import suggested_bounds
+
+        if self.privacy.paper:
+            raise InputError("--paper leaves nothing to suggest.", hint="leave --suggest out, or --paper")
+        hints = hints_of(self.privacy.suggest or "")
+        usual, one_row = hints.get("pairs_per_unit", 1), options["distinct"] == "units"
+        if one_row and usual != 1:
+            raise InputError(
+                f"One row per unit is declared, but --suggest says pairs_per_unit={usual:g}.",
+                hint="leave pairs_per_unit out, or the declaration",
+            )
+        suggested = suggested_bounds(usual).pairs
+        bounds = self.bounds.bounds(self.columns, one_row_per_unit=one_row, suggested=suggested)
+        usually = {field.name: field.default for field in fields(plan)}
+        named = (options | self._way(plan).keywords).items()
+        return plan.suggest(bounds=bounds, **hints, **{name: value for name, value in named if value != usually[name]})
+
+    def _way(self, plan: type[Plan]) -> partial[Plan]:
         """Choose between the paper's way and the noise, shares and thresholds that were named."""
         named, bounds = self.privacy, self.bounds
         if not named.paper:
@@ -303,7 +331,7 @@ class PlanOptions:
                 f"--paper samples heavy units, with Laplace noise and equal shares, but {option} says otherwise.",
                 hint=f"leave {option} out, or --paper",
             )
-        return plan.paper
+        return partial(plan.paper)
 
 
 @Parameter(name="*")
@@ -326,6 +354,29 @@ def shares_of(text: str) -> dict[str, str]:
     {'pairs': '0.7', 'features': '0.3'}
     """
     return settings_of("--shares", text.split(","), _SHARES)
+
+
+def hints_of(text: str) -> dict[str, Any]:
+    """Read --suggest.
+
+    >>> hints_of("units=10e6,labels=22")
+    {'units': 10000000, 'labels': 22}
+    """
+    found: dict[str, Any] = {}
+    for name, given in settings_of("--suggest", text.split(","), _HINTS).items():
+        try:
+            number = float(given)
+        except ValueError:
+            number = math.nan
+        if name not in ("units", "labels", "pairs_per_unit") or not math.isfinite(number):
+            raise InputError(
+                f"--suggest takes units, labels and pairs_per_unit, each a number, got {name}={given}.",
+                hint=f"--suggest {_HINTS}",
+            )
+        found[name] = int(number) if number == int(number) else number
+    if "units" not in found:
+        raise InputError("--suggest needs units: how many there are, about.", hint=f"--suggest {_HINTS}")
+    return found
 
 
 def settings_of(option: str, texts: Iterable[str], example: str) -> dict[str, str]:

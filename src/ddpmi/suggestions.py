@@ -67,7 +67,7 @@ def suggest(plan: type[Plan], budget: Budget, hints: tuple[int, float, int], opt
     if budget.delta * units > 1:
         raise InputError(
             f"delta={float(budget.delta):g} is too large for {units} units: it should be no more than {1 / units:g}, better far less.",
-            hint=f"Budget({float(budget.epsilon):g}, {10 ** -math.ceil(math.log10(units) + 1):g})",
+            hint=f"Budget(epsilon={float(budget.epsilon):g}, delta={10 ** -math.ceil(math.log10(units) + 1):g})",
         )
     bounds = options.pop("bounds", None) or suggested_bounds(pairs_per_unit)
     if pairs_per_unit > 1 and labels <= _FEW_LABELS and not _SETTLE_WHAT_SHOWS & options.keys():
