@@ -141,9 +141,9 @@ class Plan:
 
         Half of a usual unit's pairs count in full, heavier units are scaled. The noise is the one with the lower threshold;
         where the best pairs are far above both thresholds, the one with the smaller deviation. Where units have several pairs
-        and labels are few, up to 1,000, the release is completed; where they have one, and a threshold on pairs would hide more
-        than a tenth of the best, features are found by their totals (``grid``) if that would show them. Options that say what
-        is to be shown, or divide the budget, are kept.
+        and labels are few, up to 1,000, the release is completed; where they have one, labels are up to 200, and a threshold on
+        pairs would hide more than a tenth of the best, features are found by their totals (``grid``) if that would show them.
+        Options that say what is to be shown, or divide the budget, are kept.
 
         Args:
             budget: The guarantee; delta must be no more than one over the number of units.

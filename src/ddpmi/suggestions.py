@@ -29,7 +29,9 @@ _DEEP = 1000
 _SETTLE_WHAT_SHOWS = {"complete", "grid", "thresholds", "marginals", "public_features", "selection"}
 _FEW_LABELS = 1000  # a completed release has a row for each feature and label, all of them in memory on one machine
 _FAR = 4  # thresholds: a pair this far above them is seen under either noise
-_CELLS = 1 << 21  # pairs whose mutual information is expected
+_LABELS_OF_GRIDS = 200  # a grid of more is long, and takes long to foresee
+_HEAD = 20_000  # features among which the best pairs are looked for, at least
+_CELLS = 1 << 21  # pairs whose mutual information is expected, if that gives more features
 _BEST = 10_000  # pairs that should show, or 1% of all
 _MOST_SHOWN = 0.9  # of them: where more are hidden, what is hidden decides how far ranks are off
 _LONGEST = 10_000_000  # pairs of a grid, at most
@@ -102,7 +104,7 @@ def _that_shows_more(found: Plan, units: int, labels: int) -> Plan:
     A feature's total is larger than any of its pairs, so more features can be found by it; then all of their pairs show.
     Where the threshold hides little, its list is shorter and no worse.
     """
-    if labels > _FEW_LABELS or found.mechanism_name != "laplace" or found.thresholded != ("pairs",):
+    if labels > _LABELS_OF_GRIDS or found.mechanism_name != "laplace" or found.thresholded != ("pairs",):
         return found
     grid = replace(found, grid=True, mechanism="laplace", shares=_FINDING_FEATURES[found.known_labels is not None])
     by_pairs, by_features = (one.calibration.threshold_in_units for one in (found, grid))
@@ -128,7 +130,7 @@ class Best:
     def expected(cls, hints: Hints) -> Best:
         """Expect them from hints alone."""
         features, labels = hints.expected(), len(hints.shares())
-        head = features[: max(_CELLS // labels, 1)]
+        head = features[: max(_CELLS // labels, _HEAD)]
         joint = hints.cells(head, np.arange(len(head)) % labels)
         margins = np.broadcast_to(head[:, None], joint.shape).ravel(), np.broadcast_to(hints.shares(), joint.shape)
         total = float(hints.units * hints.pairs_per_unit)
