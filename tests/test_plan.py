@@ -210,3 +210,10 @@ def test_explain_recommends_completion_where_it_was_measured_to_help(options: di
     """Where labels are public or a unit has several pairs, and the others of a seen feature would stay hidden without need."""
     plan = Plan(**({"budget": BUDGET, "bounds": Bounds(pairs=5)} | options))
     assert ("complete=True shows all other pairs" in plan.explain()) == said
+
+
+@pytest.mark.parametrize(("options", "said"), [({}, True), ({"grid": True}, False), ({"complete": True}, False)])
+def test_explain_speaks_of_hints_where_a_unit_has_one_pair(options: dict[str, object], *, said: bool) -> None:
+    """Whether a grid would show more depends on numbers that a plan does not have."""
+    plan = Plan(budget=BUDGET, bounds=Bounds(pairs=1), **options)
+    assert ("suggest\n  tells from public hints" in plan.explain()) == said

@@ -25,6 +25,11 @@ _COMPLETE_ADVICE = (
     "Pairs have to reach a threshold. complete=True shows all other pairs of their features and labels too, for nothing: on",
     "public sets lists came much nearer to the truth. grid=True finds features by their totals instead (docs/accuracy.md).",
 )
+#: Likewise.
+_ONE_PAIR_ADVICE = (
+    "Pairs have to reach a threshold. Where it hides many of the best, finding features by their totals may show more: suggest",
+    "tells from public hints (docs/accuracy.md).",
+)
 
 
 def explain(plan: Plan, dialect: Dialect) -> str:
@@ -143,8 +148,8 @@ def _options(plan: Plan) -> str:
         lines.append("Units with more than `pairs` pairs count less than one in pairs and features: a known bias.")
     several = plan.public_labels is not None or plan.bounds.pairs > 1
     behind = plan.thresholded == ("pairs",) and not plan.complete and plan.marginals == "measured"
-    if several and behind and plan.selection is None:
-        lines.extend(_COMPLETE_ADVICE)
+    if behind and plan.selection is None:
+        lines.extend(_COMPLETE_ADVICE if several else _ONE_PAIR_ADVICE)
     return "\n".join(lines)
 
 
