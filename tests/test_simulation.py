@@ -11,7 +11,6 @@ import pytest
 import ddpmi
 from ddpmi.datasets import paper_shape
 from ddpmi.errors import InputError
-from ddpmi.hints import Hints
 from ddpmi.simulation import EPSILONS, simulate
 
 SHAPE = "units=200000,labels=5,features=500"
@@ -118,39 +117,6 @@ def test_the_papers_way_can_be_simulated() -> None:
     assert shown[0] > shown[1] > 0
     sampled = ddpmi.Plan.paper(budget=ddpmi.Budget(1, 1e-7), bounds=ddpmi.Bounds(pairs=5))
     assert simulate(sampled, "units=50000,pairs_per_unit=10,features=100", epsilons=(4,)).rows[0]["visible"] > 0
-
-
-def test_hints_are_read_from_text() -> None:
-    """Numbers may be written with exponents; the number of features is guessed from the number of pairs."""
-    assert Hints.parse("units=10e6, zipf=1.1,labels=22") == Hints(units=10_000_000, zipf=1.1, labels=22)
-    assert Hints.parse("units=5000,pairs_per_unit=100").features == 10_100
-    assert Hints.parse("units=5000,lean=0.2") == Hints(units=5000, lean=0.2)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "Hints are"),
-        ("zipf=1", "units is missing"),
-        ("units", "got 'units'"),
-        ("units=many", "needs a number"),
-        ("units=nan", "needs a number"),
-        ("units=0", "units must be"),
-        ("units=1.5", "units must be"),
-        ("units=1e6,labels=0", "labels must be"),
-        ("units=1e6,labels=1e9", "labels must be"),
-        ("units=1e6,pairs_per_unit=0", "pairs_per_unit must be"),
-        ("units=1e6,units=2", "twice"),
-        ("units=1e6,zipf=-1", "zipf must lie"),
-        ("units=1e6,lean=1.5", "lean must lie"),
-        ("units=1e6,colour=2", "got 'colour=2'"),
-    ],
-)
-def test_wrong_hints_are_refused(text: str, said: str) -> None:
-    """The error names the hint, and the hint below it is an example."""
-    with pytest.raises(InputError, match=said) as caught:
-        Hints.parse(text)
-    assert "units=1e6" in str(caught.value.hint)
 
 
 def test_other_wrong_questions_are_refused() -> None:
