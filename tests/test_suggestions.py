@@ -113,6 +113,9 @@ def test_what_is_settled_is_not_replaced_by_a_grid() -> None:
         assert not Plan.suggest(**(small | options)).grid, options
     # A list says how many labels there are, whatever the hint.
     assert Plan.suggest(**(small | {"labels": 3000, "public_labels": [str(at) for at in range(22)]})).grid
+    assert not Plan.suggest(**(small | {"labels": 1})).grid
+    # One label against everybody else: there are as many labels as before.
+    assert Plan.suggest(**(small | {"labels_only": ["a"]})).grid
     assert not Plan.suggest(budget=Budget("0.5", 1e-16), units=1 << 50).grid
 
 

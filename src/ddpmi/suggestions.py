@@ -77,7 +77,7 @@ def suggest(plan: type[Plan], budget: Budget, hints: tuple[int, float, int], opt
     found = _with_noise(plan, budget, bounds, hints, options)
     if pairs_per_unit > 1 or bounds.pairs > 1 or (_SETTLE_WHAT_SHOWS | {"shares", "sample_rate"}) & options.keys():
         return found
-    return _that_shows_more(found, units, labels if found.known_labels is None else len(found.known_labels))
+    return _that_shows_more(found, units, labels if found.public_labels is None else len(found.public_labels))
 
 
 def _with_noise(
@@ -104,7 +104,7 @@ def _that_shows_more(found: Plan, units: int, labels: int) -> Plan:
     A feature's total is larger than any of its pairs, so more features can be found by it; then all of their pairs show.
     Where the threshold hides little, its list is shorter and no worse.
     """
-    if labels > _LABELS_OF_GRIDS or found.mechanism_name != "laplace" or found.thresholded != ("pairs",):
+    if not 1 < labels <= _LABELS_OF_GRIDS or found.mechanism_name != "laplace" or found.thresholded != ("pairs",):
         return found
     grid = replace(found, grid=True, mechanism="laplace", shares=_FINDING_FEATURES[found.known_labels is not None])
     by_pairs, by_features = (one.calibration.threshold_in_units for one in (found, grid))
