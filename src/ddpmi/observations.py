@@ -31,6 +31,10 @@ _LARGEST_COUNT = 2**62
 #: Whole numbers in text are read as doubles, which hold each one up to here.
 _LARGEST_WHOLE = 2**53
 _CHOSEN_SEED = "The owner declares that the seed was chosen without looking at these data, except at charged releases."
+_HANDED_OVER = (
+    "The owner declares that each row of the data handed over in memory was made from one unit's records alone, "
+    "and that the types of its columns were not guessed from rows."
+)
 _COUNTED_ONCE = "The owner declares that each unit was counted once, in one row."
 
 
@@ -59,7 +63,8 @@ class Observations:
         listed = ", ".join(f"{role}={name!r} {self.schema[name][1]}" for role, name in self.columns.named().items())
         listed += "" if self.seed is None else f", label={' or '.join(map(repr, reversed(SEED_LABELS)))} by a seed"
         kept = ", where=..." if self.where is not None else ""
-        return f"Observations({listed}; dataset={self.dataset!r}, engine={self.source.engine!r}{kept})"
+        text = "" if self.source.encoding is None else f", encoding={self.source.encoding!r}"
+        return f"Observations({listed}; dataset={self.dataset!r}, engine={self.source.engine!r}{text}{kept})"
 
     @property
     def merges_keys(self) -> bool:
@@ -74,7 +79,12 @@ class Observations:
     @property
     def relies_on(self) -> list[str]:
         """What the guarantee takes on the owner's word about these data."""
-        declared = {_COUNTED_ONCE: self.counted, _CHOSEN_SEED: self.seed is not None}
+        # proof: row-local.memory
+        declared = {
+            _HANDED_OVER: self.source.in_memory,
+            _COUNTED_ONCE: self.counted,
+            _CHOSEN_SEED: self.seed is not None,
+        }
         return [*(text for text, said in declared.items() if said), *self.notes]
 
     @property
@@ -87,6 +97,8 @@ class Observations:
             mapping["where"] = self.where
         if self.counted:
             mapping["counted"] = True
+        if self.source.encoding not in (None, "utf-8"):
+            mapping["encoding"] = self.source.encoding
         if self.seed is not None:
             mapping["seed"] = self.seed.to_dict()
         return hashlib.sha256(json.dumps(mapping, sort_keys=True).encode()).hexdigest()
@@ -202,6 +214,7 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
     where: str | Expression | None = None,
     dataset: str = "default",
     engine: Engines | None = None,
+    encoding: str | None = None,
     conf: Mapping[str, Any] | None = None,
 ) -> Observations:
     """Name the data to be observed. Reads the schema and no row.
@@ -218,6 +231,8 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
         where: Keep the rows for which this SQL expression over the row's own columns is true.
         dataset: Name under which the ledger counts releases of these data.
         engine: Who reads paths and tables: "duckdb", which is embedded and the default, or "spark".
+        encoding: How the bytes of CSV and JSON lines files are read as text: "utf-8", the default, "latin-1" and so
+            on. It is never guessed; bytes that do not decode are shown as U+FFFD.
         conf: Settings of the engine, for example ``{"memory_limit": "4GB", "threads": 2}``; for Spark ``master``,
             ``remote``, ``staging`` (a folder that all its machines share), and its own ``spark.*``.
 
@@ -230,7 +245,7 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
     >>> observe(pa.table({"id": [1], "feature": ["a"], "label": ["x"]}))
     Observations(unit='id' BIGINT, feature='feature' VARCHAR, label='label' VARCHAR; dataset='default', engine='duckdb')
     """
-    source = _source(data, conf, engine)
+    source = _source(data, conf, engine, encoding)
     roles = {"unit": unit, "feature": feature, "label": label, "value": value}
     columns, schema, reads = named_roles(source, roles)
     check_types(columns, schema)
@@ -255,6 +270,7 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
     count: str | Expression = "count",
     dataset: str = "default",
     engine: Engines | None = None,
+    encoding: str | None = None,
     conf: Mapping[str, Any] | None = None,
 ) -> Observations:
     """Name data in which the units were counted already: rows of feature, label and how many units.
@@ -270,6 +286,7 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
         count: Column with a whole number of units.
         dataset: Name under which the ledger counts releases of these data.
         engine: As for `observe`.
+        encoding: As for `observe`.
         conf: Settings of the engine.
 
     Raises:
@@ -280,7 +297,7 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
     >>> observe_counts(pa.table({"feature": ["a"], "label": ["x"], "count": [7]})).counted
     True
     """
-    source = _source(data, conf, engine)
+    source = _source(data, conf, engine, encoding)
     if source.read_once:
         raise InputError("Counts are read twice, and a reader only once.", hint="pass a table: reader.read_all()")
     columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
@@ -338,7 +355,7 @@ def _checked_name(dataset: str) -> str:
     return dataset
 
 
-def _source(data: Any, conf: Mapping[str, Any] | None, engine: str | None) -> Source:
+def _source(data: Any, conf: Mapping[str, Any] | None, engine: str | None, encoding: str | None) -> Source:
     settings = {name: str(setting) for name, setting in (conf or {}).items()}
     given: Iterable[Any] = data if isinstance(data, list | tuple) else [data]
     paths = [str(item) for item in given] if all(isinstance(item, str | PathLike) for item in given) else None
@@ -347,9 +364,13 @@ def _source(data: Any, conf: Mapping[str, Any] | None, engine: str | None) -> So
         raise InputError(f"engine={engine!r} cannot read these data.", hint="leave engine out, or engine='spark'")
     if isinstance(data, Table) and engine != "spark":
         raise InputError("A table lives in an engine's catalog.", hint="observe(table('db.visits'), engine='spark')")
+    if encoding is not None and (paths is None or on_spark or engine == "spark"):
+        raise InputError(
+            "An encoding is for CSV and JSON lines files that DuckDB reads.", hint="leave encoding out for these data"
+        )
     if on_spark or engine == "spark":
         return _spark_source(data, paths, settings)
-    return _duckdb_source(data, paths, settings)
+    return _duckdb_source(data, paths, settings, encoding)
 
 
 def _spark_source(data: Any, paths: list[str] | None, settings: Mapping[str, str]) -> Source:
@@ -376,15 +397,17 @@ def is_spark(data: object) -> bool:
     return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ == "DataFrame"
 
 
-def _duckdb_source(data: Any, paths: list[str] | None, settings: Mapping[str, str]) -> DuckDBSource:
+def _duckdb_source(
+    data: Any, paths: list[str] | None, settings: Mapping[str, str], encoding: str | None
+) -> DuckDBSource:
     from ddpmi.engines import files, frames, lakes
     from ddpmi.engines.duckdb import DuckDBSource
 
     if paths is not None:
         lake = lakes.find_lake(paths[0]) if len(paths) == 1 else None
-        if lake is not None:
+        if lake is not None and encoding is None:
             return DuckDBSource(frame=lake, settings=settings)
-        return DuckDBSource(files=files.find_files(paths), settings=settings)
+        return DuckDBSource(files=files.find_files(paths, encoding), settings=settings)
     if frames.is_frame(data):
         return DuckDBSource(frame=data, query=frames.query_kind(data), settings=settings)
     raise InputError(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ddpmi.errors import InputError, SchemaError
-from ddpmi.spec import Columns, find_columns
+from ddpmi.spec import KNOWN_NAMES, Columns, find_columns
 from ddpmi.statements import Expression
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ddpmi.engines import Kind, Source
 
@@ -33,6 +33,8 @@ def named_roles(
             )
     available: dict[str, tuple[Kind, str]] = dict(source.schema())
     if source.open_names:
+        # proof: row-local.json
+        _check_named(roles, available)
         named = [given for given in roles.values() if isinstance(given, str) and given]
         available |= {name: ("untyped", "VARCHAR") for name in named if name not in available}
     schema: dict[str, tuple[Kind, str]] = {}
@@ -47,6 +49,17 @@ def named_roles(
     plain = {name for role, name in columns.named().items() if role not in texts}
     schema |= {name: available[name] for name in plain}
     return columns, schema, reads | dict.fromkeys(sorted(plain))
+
+
+def _check_named(roles: Mapping[str, Role], folders: Iterable[str]) -> None:
+    """Demand names where only rows could tell them; a label may be missing, since a seed can make it."""
+    for role, given in roles.items():
+        needed = role in ("unit", "feature") or (role == "label" and "unit" not in roles)
+        if given is None and needed and not set(KNOWN_NAMES[role]) & set(folders):
+            raise SchemaError(
+                f"No key was named for the {role}. JSON lines have no header, and a look at a record must not decide.",
+                hint=f"say which key of the records holds it: {role}='...' in Python, --{role} NAME on the command line",
+            )
 
 
 def checked_key(source: Source, given: str | Expression) -> tuple[str, ...]:

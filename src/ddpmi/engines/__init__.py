@@ -46,6 +46,14 @@ class Source(Protocol):
         """Whether the data is used up by one reading."""
 
     @property
+    def in_memory(self) -> bool:
+        """Whether rows and column types were made by the caller's program, before they were handed over."""
+
+    @property
+    def encoding(self) -> str | None:
+        """How the bytes of text files are read; None for data that says so itself."""
+
+    @property
     def open_names(self) -> bool:
         """Whether rows may have columns that the schema does not list."""
 

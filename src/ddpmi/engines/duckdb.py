@@ -69,10 +69,20 @@ class DuckDBSource:
         """Whether the data is used up by one reading."""
         return frames.read_once(self.frame)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether rows and types were made by the caller's program."""
+        return frames.in_memory(self.frame)
+
+    @property
+    def encoding(self) -> str | None:
+        """How the bytes of text files are read; None for data that says so itself."""
+        return None if self.files is None or self.files.format == "parquet" else self.files.encoding
+
     def schema(self) -> dict[str, tuple[Kind, str]]:
         """Return column -> (kind, type). Reads file metadata at most."""
         if self.files is not None and self.files.format == "json":
-            return dict.fromkeys([*self.files.header, *self.files.partitions], ("untyped", "VARCHAR"))
+            return dict.fromkeys(self.files.partitions, ("untyped", "VARCHAR"))
         with DuckDBEngine(self, columns=None) as engine:
             types = engine.types()
         if self.files is None:
@@ -92,6 +102,8 @@ class DuckDBSource:
             reads = engine.reads(text, what=what, columns=columns, open_names=self.open_names)
             if self.files is not None:
                 engine.relation = self.files.relation(list(reads))
+            else:
+                frames.check_columns(self.frame, reads)
             return reads, *engine.type_of(text, list(reads), what)
 
     def prepared(self, target: Path | None) -> DuckDBSource:  # noqa: ARG002 - everything happens in this process
@@ -135,7 +147,7 @@ class DuckDBEngine:
 
     def _relation(self, source: DuckDBSource, columns: list[str] | None) -> str:
         if source.files is not None:
-            return source.files.relation(columns)
+            return (source.files if columns is None else source.files.ready(self._spill)).relation(columns)
         with _own_errors("read the data"):
             if columns is None:
                 self._connection.register("source", frames.schema_of(source.frame))

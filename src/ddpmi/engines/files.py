@@ -1,16 +1,19 @@
-"""Paths, globs, folders and addresses of Parquet, CSV and JSON lines files as one relation. Imports no engine."""
+"""Paths, globs, folders and addresses of Parquet, CSV and JSON lines files as one relation. Imports no engine.
+
+What decides how rows are read is the files' names, the first line of CSV files and the schema of Parquet files, never a row.
+"""
 
 from __future__ import annotations
 
 import csv
 import glob
 import io
-import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ddpmi.engines import texts
 from ddpmi.engines.lakes import find_lake
 from ddpmi.errors import InputError, InputNotFound
 from ddpmi.statements import literal, quote
@@ -28,10 +31,8 @@ _FORMATS: dict[str, Format] = {
     ".tsv": "csv",
     ".jsonl": "json",
     ".ndjson": "json",
-    ".json": "json",
 }
-_PACKED = (".gz", ".zst")
-_READ = "Parquet (.parquet), CSV (.csv, .tsv) and JSON lines (.jsonl, .ndjson, .json), the last two also .gz or .zst"
+_READ = "Parquet (.parquet), CSV (.csv, .tsv) and JSON lines (.jsonl, .ndjson), the last two also .gz or .zst"
 #: Address -> the extension of DuckDB that reads it.
 _EXTENSIONS = {
     **dict.fromkeys(["s3", "gs", "gcs", "r2", "http", "https", "hf"], "httpfs"),
@@ -39,8 +40,12 @@ _EXTENSIONS = {
 }
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _GLOB = set("*?[")
-_HEADER_BYTES = 1 << 20
-_MARK = b"\xef\xbb\xbf"
+#: Longest line of a text file, in bytes; a longer one is dropped.
+_LONGEST_LINE = 1 << 24
+#: Never inside a JSON text, where control characters are written as escapes.
+_NO_DELIMITER = "\x01"
+#: The byte order mark, which is no part of a record, in whatever line it stands.
+_MARK = 0xFEFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,47 +56,78 @@ class Files:
     format: Format
     delimiter: str = ","
     header: tuple[str, ...] = ()
-    """Column names: the first line of CSV files, the keys of the first record of JSON lines."""
+    """Column names of CSV files, from their first line."""
+    encoding: str = texts.UTF8
+    """How the bytes of CSV and JSON lines files are read as text."""
     partitions: tuple[str, ...] = ()
     """Columns that are written in the folders' names, as key=value."""
     extension: str | None = None
     """The extension of DuckDB that addresses need."""
 
+    def ready(self, folder: str) -> Files:
+        """Return files whose text the engine can read: those that are not valid UTF-8 as copies in a private folder.
+
+        Reads the files, so it runs only after the charge.
+        """
+        if self.format == "parquet" or self.extension is not None:
+            return self
+        places = enumerate(self.paths)
+        return replace(self, paths=tuple(texts.readable(path, self.encoding, folder, n) for n, path in places))
+
     def relation(self, columns: list[str] | None) -> str:
         """The files as something to select from; JSON lines have the columns that are asked for."""
-        listed = "[" + ", ".join(literal(path) for path in self.paths) + "]"
+        listed = "[" + ", ".join(literal(_spelled(path)) for path in self.paths) + "]"
         hive = f"hive_partitioning={'true' if self.partitions else 'false'}, hive_types_autocast=false"
         if self.format == "parquet":
             many = "true" if len(self.paths) > 1 or self.extension else "false"
-            return f"read_parquet({listed}, union_by_name={many}, {hive})"
+            # Text that is not UTF-8 is repaired cell by cell.
+            # proof: row-local.text
+            return f"read_parquet({listed}, union_by_name={many}, utf8_validation='replace', {hive})"
         # Types are not guessed from cells and bad lines are skipped: neither a type nor an error may depend on one row.
+        # proof: row-local.files
+        lines = f"ignore_errors=true, strict_mode=false, parallel=false, max_line_size={_LONGEST_LINE}, {hive}"
         if self.format == "json":
-            return self._json(listed, hive, list(self.header) if columns is None else columns)
+            return self._json(listed, lines, list(self.partitions) if columns is None else columns)
         typed = "{" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in self.header) + "}"
         return (
             f"read_csv({listed}, auto_detect=false, header=true, columns={typed}, delim={literal(self.delimiter)}, "
-            f"quote='\"', escape='\"', nullstr='', ignore_errors=true, null_padding=true, strict_mode=false, "
-            f"parallel=false, max_line_size=16777216, {hive})"
+            f"quote='\"', escape='\"', nullstr='', null_padding=true, {lines})"
         )
 
-    def _json(self, listed: str, hive: str, columns: list[str]) -> str:
-        """Scalars as text; lists, objects and NaN are no keys and no numbers, so they are NULL."""
-        # A relation needs a column, also where an expression reads none.
-        plain = [name for name in columns if name not in self.partitions] or ["no column"]
-        typed = "{" + ", ".join(f"{literal(name)}: 'JSON'" for name in plain) + "}"
-        texts = [
-            f"CASE WHEN left({name}, 1) NOT IN ('{{', '[', 'N') THEN {name} ->> '$' END AS {name}"
-            for name in map(quote, plain)
+    def _json(self, listed: str, lines: str, columns: list[str]) -> str:
+        """Scalars as text; lists, objects and NaN are no keys and no numbers, so they are NULL.
+
+        Lines are split before any is parsed, so a broken one ends where it ends.
+        """
+        names = [name for name in columns if name not in self.partitions]
+        folders = [quote(name) for name in columns if name in self.partitions]
+        paths = "[" + ", ".join(literal(_pointer(name)) for name in names) + "]"
+        texts_ = [
+            f"CASE WHEN kinds[{n}] NOT IN ('OBJECT', 'ARRAY') AND NOT (kinds[{n}] = 'DOUBLE' AND found[{n}] = 'NaN') "
+            f"THEN found[{n}] END AS {quote(name)}"
+            for n, name in enumerate(names, start=1)
         ]
-        texts += [quote(name) for name in columns if name in self.partitions]
+        # A relation needs a column, also where an expression reads none.
+        picked = ", ".join([*texts_, *folders]) or "line"
+        parsed = [
+            f"CASE WHEN json_valid(line) THEN {what}(line, {paths}) END AS {as_}"
+            for what, as_ in (("json_extract_string", "found"), ("json_type", "kinds"))
+        ]
+        # proof: row-local.json
         return (
-            f"(SELECT {', '.join(texts)} FROM read_json({listed}, format='newline_delimited', columns={typed}, "
-            f"ignore_errors=true, maximum_object_size=16777216, {hive})) AS records"
+            f"(SELECT {picked} FROM (SELECT {', '.join(['*', *(parsed if names else [])])} FROM "
+            f"(SELECT * REPLACE (ltrim(line, chr({_MARK})) AS line) FROM read_csv({listed}, "
+            f"auto_detect=false, header=false, columns={{'line': 'VARCHAR'}}, delim={literal(_NO_DELIMITER)}, "
+            f"quote='', escape='', {lines})) AS lines) AS parsed) AS records"
         )
 
 
-def find_files(data: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
+def find_files(data: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], encoding: str | None = None) -> Files:
     """Resolve a path, glob, folder, address or list of them.
+
+    Args:
+        data: What was named.
+        encoding: How the bytes of CSV and JSON lines are read as text; UTF-8 where nothing is said.
 
     Raises:
         InputNotFound: Nothing is there.
@@ -104,9 +140,10 @@ def find_files(data: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
         raise InputNotFound("The list of files is empty.", hint="observe(['a.parquet', 'b.parquet'], ...)")
     addresses = [item for item in given if _ADDRESS.match(item)]
     if addresses:
-        return _remote(addresses, given)
-    found = sorted({path for item in given for path in _expand(item)})
+        return _remote(addresses, given, encoding)
+    found = _once([path for item in given for path in _expand(item)])
     format_ = _one_format([_format(path) for path in found])
+    _check_encoding(format_, encoding)
     for path in found:
         if Path(path).stat().st_size == 0:
             raise InputError(f"The file {path} is empty.", hint="a data file needs at least a header or a schema")
@@ -114,18 +151,67 @@ def find_files(data: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) 
     if format_ == "parquet":
         _refuse_lakes(found)
         return Files(paths=tuple(found), format="parquet", partitions=partitions)
+    code = texts.checked(encoding)
     if format_ == "json":
-        return Files(paths=tuple(found), format="json", header=_record_keys(found), partitions=partitions)
-    headers = {_header(path) for path in found}
+        return Files(paths=tuple(found), format="json", encoding=code, partitions=partitions)
+    headers = {_header(path, code) for path in found}
     if len(headers) > 1:
         raise InputError(
             "The CSV files do not all have the same first line.", hint="write them with the same columns, or as Parquet"
         )
     delimiter, names = headers.pop()
-    return Files(paths=tuple(found), format="csv", delimiter=delimiter, header=names, partitions=partitions)
+    return Files(
+        paths=tuple(found), format="csv", delimiter=delimiter, header=names, encoding=code, partitions=partitions
+    )
 
 
-def _remote(addresses: list[str], given: list[str]) -> Files:
+def _check_encoding(format_: Format, encoding: str | None) -> None:
+    if encoding is not None and format_ == "parquet":
+        raise InputError("Parquet says itself how its text is written.", hint="leave encoding out")
+
+
+def _spelled(path: str) -> str:
+    """Write a file's name so that the engine reads that file alone, not the files that a pattern would match.
+
+    >>> _spelled("a[1].parquet")
+    './a[[]1].parquet'
+    """
+    # proof: row-local.names
+    if _ADDRESS.match(path):
+        return path
+    return glob.escape(path if Path(path).is_absolute() else f"./{path}")
+
+
+def _pointer(name: str) -> str:
+    """Write a key of a record as a JSON pointer."""
+    return "/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def _once(paths: list[str]) -> list[str]:
+    """Keep one name of each file: a file that is named twice must not count twice."""
+    # proof: row-local.names
+    found: dict[tuple[int, int] | str, str] = {}
+    for path in sorted(set(paths)):
+        _check_name(path)
+        status = Path(path).stat()
+        same: tuple[int, int] | str = (status.st_dev, status.st_ino) if status.st_ino else str(Path(path).resolve())
+        first = found.setdefault(same, path)
+        if _folder_keys(first) != _folder_keys(path):
+            raise InputError(
+                f"{first} and {path} are one file in folders of different key=value names.",
+                hint="name one of them, or make it two files",
+            )
+    return list(found.values())
+
+
+def _check_name(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InputError("The name of a file is not Unicode text.", hint="rename the file") from None
+
+
+def _remote(addresses: list[str], given: list[str], encoding: str | None) -> Files:
     if len(addresses) < len(given):
         raise InputError("Files here and addresses elsewhere cannot be read together.", hint="name one kind of them")
     schemes = {address.split("://")[0].lower() for address in addresses}
@@ -143,6 +229,8 @@ def _remote(addresses: list[str], given: list[str]) -> Files:
             "CSV files are not read from an address: their first line has to be read beforehand.",
             hint="copy them here first, or write them as Parquet",
         )
+    if encoding is not None:
+        raise InputError("Files at an address are read as UTF-8.", hint="copy them here first, or leave encoding out")
     return Files(paths=tuple(sorted(set(addresses))), format=format_, extension=extensions.pop())
 
 
@@ -158,8 +246,6 @@ def _expand(item: str) -> list[str]:
     path = Path(item)
     if path.is_dir():
         inside = [str(file) for file in path.rglob("*") if _suffix(str(file)) in _FORMATS and _visible(file, path)]
-        # A lone .json beside data files is more often a description than rows.
-        inside = [file for file in inside if _suffix(file) != ".json"] or inside
         if not inside:
             raise InputNotFound(f"The folder {item} holds no data file.", hint=f"read are {_READ}")
         return inside
@@ -179,12 +265,17 @@ def _visible(file: Path, folder: Path) -> bool:
 def _suffix(path: str) -> str:
     """The suffix that names the format; that of the packing is taken off where the format may be packed."""
     name = path.lower()
-    inner = Path(name.removesuffix(Path(name).suffix)).suffix if name.endswith(_PACKED) else ""
+    inner = Path(name.removesuffix(Path(name).suffix)).suffix if name.endswith(texts.PACKED) else ""
     return inner if _FORMATS.get(inner, "parquet") != "parquet" else Path(name).suffix
 
 
 def _format(path: str) -> Format:
     suffix = _suffix(path)
+    if suffix == ".json" or path.lower().endswith(tuple(f".json{packed}" for packed in texts.PACKED)):
+        raise InputError(
+            f"{path} may be one JSON document or one record per line; a look at its rows must not decide.",
+            hint="one record per line: rename it to .jsonl; one document: jq -c '.[]' data.json > data.jsonl",
+        )
     if suffix not in _FORMATS:
         raise InputError(f"Files ending in {suffix or 'nothing'!r} are not read.", hint=f"read are {_READ}")
     return _FORMATS[suffix]
@@ -201,9 +292,13 @@ def _refuse_lakes(paths: list[str]) -> None:
             )
 
 
+def _folder_keys(path: str) -> list[str]:
+    return [part for part in Path(path).parts[:-1] if part.find("=") > 0]
+
+
 def _partitions(paths: list[str]) -> tuple[str, ...]:
     """The keys of key=value folders, which all files must share."""
-    keys = {tuple(part.partition("=")[0] for part in Path(path).parts[:-1] if "=" in part.strip("=")) for path in paths}
+    keys = {tuple(part.partition("=")[0] for part in _folder_keys(path)) for path in paths}
     if len(keys) > 1:
         raise InputError(
             "Some files lie in key=value folders and others in different ones.",
@@ -215,57 +310,21 @@ def _partitions(paths: list[str]) -> tuple[str, ...]:
     return found
 
 
-def _head(path: str) -> bytes:
-    """The first bytes of a file, unpacked."""
-    try:
-        if not path.lower().endswith(_PACKED):
-            with Path(path).open("rb") as file:
-                return file.read(_HEADER_BYTES)
-        import pyarrow as pa
-
-        with pa.input_stream(path, compression="gzip" if path.lower().endswith(".gz") else "zstd") as stream:
-            return bytes(stream.read(_HEADER_BYTES))
-    except OSError:
-        raise InputError(f"The file {path} cannot be read or unpacked.", hint="check that it is complete") from None
-
-
-def _header(path: str) -> tuple[str, tuple[str, ...]]:
+def _header(path: str, encoding: str) -> tuple[str, tuple[str, ...]]:
     """Read the first line alone: it is the schema, and the only part of a CSV file that decides how it is read."""
-    line = _head(path).partition(b"\n")[0]
+    line = texts.first_line(path, encoding)
+    if texts.REPLACEMENT in line:
+        raise InputError(
+            f"The first line of {path} is not {encoding} text.", hint="name its encoding: encoding='latin-1'"
+        )
+    delimiter = "\t" if _suffix(path) == ".tsv" else max(",;\t|", key=line.count)
     try:
-        text = line.decode("utf-8-sig").rstrip("\r")
-    except UnicodeDecodeError:
-        raise InputError(f"The first line of {path} is not UTF-8 text.", hint="save the file as UTF-8") from None
-    delimiter = "\t" if _suffix(path) == ".tsv" else max(",;\t|", key=text.count)
-    names = next(csv.reader(io.StringIO(text), delimiter=delimiter), [])
+        names = next(csv.reader(io.StringIO(line), delimiter=delimiter), [])
+    except csv.Error:
+        names = []
     if not names or len({name.lower() for name in names}) < len(names) or not all(names):
         raise InputError(
             f"The first line of {path} must name each column once, upper and lower case being the same.",
             hint="unit,feature,label",
         )
     return delimiter, tuple(names)
-
-
-def _record_keys(paths: list[str]) -> tuple[str, ...]:
-    """The keys of the first record, by which unit, feature and label are recognised; broken lines are passed over."""
-    for path in paths:
-        lines = _head(path).split(b"\n")
-        start = next((line.strip().replace(b" ", b"") for line in lines if line.strip()), b"")
-        if start in (b"[", b"{") or start.startswith(b"[{"):
-            raise InputError(
-                f"The file {path} is one JSON document, not one record per line.",
-                hint="jq -c '.[]' data.json > data.jsonl",
-            )
-        if start.startswith(_MARK):
-            raise InputError(
-                f"The file {path} starts with a byte order mark, which would hide its first record.",
-                hint="tail -c +4 data.jsonl > plain.jsonl",
-            )
-        for line in lines:
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(record, dict):
-                return tuple({name.lower(): name for name in reversed(record) if name}.values())
-    return ()

@@ -1,34 +1,27 @@
 """Frames of other libraries as Arrow tables and readers, recognised without importing the libraries.
 
-Conversion never fails because of one row: in a column of mixed Python objects, what is no valid key becomes NULL.
+`cells` converts their columns, so that no cell changes how another one is read.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import sys
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ddpmi.engines.cells import check_type, is_a, pandas_column, valid_text
 from ddpmi.engines.lakes import Lake
 from ddpmi.errors import EngineError, InputError, SchemaError
 from ddpmi.statements import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
 
 _BATCH_ROWS = 1 << 20
 _TYPED_FORMATS = ("parquet", "ipc", "feather", "orc")
-
-
-def is_a(data: object, module: str, *names: str) -> bool:
-    """Tell whether data is an instance of a class of a library that may not be loaded.
-
-    >>> is_a(1, "pandas", "DataFrame")
-    False
-    """
-    loaded = sys.modules.get(module)
-    return loaded is not None and any(isinstance(data, getattr(loaded, name, ())) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +50,26 @@ def query_kind(data: object) -> str | None:
     """Name what may hide a LIMIT, a window or a join across units; None where rows are rows."""
     if is_a(data, "duckdb", "DuckDBPyRelation"):
         return None if data.type == "TABLE_RELATION" else "DuckDB relation"  # type: ignore[attr-defined]
+    # proof: row-local.memory
+    if is_a(data, "pyarrow", "RecordBatchReader"):
+        return "Arrow reader"
+    if is_a(data, "pyarrow.dataset", "Dataset") and not _is_files(data):
+        return "Arrow dataset that is not made of files"
     return "polars LazyFrame" if is_a(data, "polars", "LazyFrame") else None
+
+
+def in_memory(data: object) -> bool:
+    """Tell whether rows and types were made by the caller's program, before they were handed over."""
+    return (
+        is_a(data, "pandas", "DataFrame")
+        or is_a(data, "polars", "DataFrame")
+        or is_a(data, "pyarrow", "Table", "RecordBatch")
+    )
+
+
+def _is_files(data: Any) -> bool:
+    children = getattr(data, "children", None)
+    return all(map(_is_files, children)) if children else is_a(data, "pyarrow.dataset", "FileSystemDataset")
 
 
 def read_once(data: object) -> bool:
@@ -70,18 +82,35 @@ def schema_of(data: Any) -> pa.Table:
     if isinstance(data, Lake):
         return data.schema().empty_table()
     if is_a(data, "pandas", "DataFrame"):
-        return _pandas(data.iloc[:0], [str(name) for name in data.columns])
-    if is_a(data, "polars", "LazyFrame"):
-        with_schema = sys.modules["polars"].DataFrame(schema=data.collect_schema())
-        return with_schema.to_arrow()
-    if is_a(data, "polars", "DataFrame"):
-        return data.clear().to_arrow()
+        return _pandas(data.iloc[:0], [str(name) for name in data.columns], all_types=True)
+    if is_a(data, "polars", "LazyFrame", "DataFrame"):
+        return _polars_schema(data)
     if is_a(data, "duckdb", "DuckDBPyRelation"):
         return data.limit(0).to_arrow_table()
     if is_a(data, "pyarrow.dataset", "Dataset"):
         _check_dataset(data)
     _check_once(data.schema.names, data.schema.names)
     return data.schema.empty_table()
+
+
+def _polars_schema(data: Any) -> pa.Table:
+    """Leave columns of Python objects out: they are not read."""
+    polars = sys.modules["polars"]
+    known = data.collect_schema() if is_a(data, "polars", "LazyFrame") else data.schema
+    return polars.DataFrame(schema={name: type_ for name, type_ in known.items() if type_ != polars.Object}).to_arrow()
+
+
+def check_columns(data: Any, columns: Iterable[str]) -> None:
+    """Refuse columns, of those that an expression reads, whose text cannot be repaired cell by cell.
+
+    Raises:
+        SchemaError: There is such a column.
+    """
+    if is_a(data, "duckdb", "DuckDBPyRelation"):
+        return  # DuckDB's own text is Unicode
+    schema = schema_of(data).schema
+    for name in columns:
+        check_type(schema.field(name).type)
 
 
 def adopt(data: Any, columns: list[str]) -> Adopted:
@@ -94,19 +123,31 @@ def adopt(data: Any, columns: list[str]) -> Adopted:
     if is_a(data, "polars", "DataFrame", "LazyFrame"):
         return Adopted(data=_collected(data, columns).to_arrow())
     if is_a(data, "pyarrow", "RecordBatch"):
-        return Adopted(data=sys.modules["pyarrow"].Table.from_batches([data]))
-    return Adopted(data=data)
+        data = sys.modules["pyarrow"].Table.from_batches([data])
+    return Adopted(data=_valid(data.select(columns)))
+
+
+def _valid(data: Any) -> Any:
+    """Repair the text of a table or batch."""
+    columns = [valid_text(column) for column in data.columns]
+    return type(data).from_arrays(columns, schema=data.schema)
 
 
 def _reader(data: Any, columns: list[str]) -> Any:
     """Open what streams, None for what is in memory."""
-    if isinstance(data, Lake):
-        return data.reader(columns)
     if is_a(data, "duckdb", "DuckDBPyRelation"):
         return data.project(", ".join(quote(name) for name in columns)).to_arrow_reader(_BATCH_ROWS)
-    if is_a(data, "pyarrow.dataset", "Dataset"):
-        return data.scanner(columns=columns).to_reader()
-    return data if read_once(data) else None
+    if isinstance(data, Lake):
+        reader = data.reader(columns)
+    elif is_a(data, "pyarrow.dataset", "Dataset"):
+        reader = data.scanner(columns=columns).to_reader()
+    elif read_once(data):
+        reader = data
+    else:
+        return None
+    schema = sys.modules["pyarrow"].schema([reader.schema.field(name) for name in columns])
+    batches = (_valid(batch.select(columns)) for batch in reader)
+    return sys.modules["pyarrow"].RecordBatchReader.from_batches(schema, batches)
 
 
 def _collected(data: Any, columns: list[str]) -> Any:
@@ -137,42 +178,14 @@ def _check_once(columns: list[str], known: list[str]) -> None:
         raise SchemaError(f"The data has more than one column {twice[0]!r}.", hint="rename one of them")
 
 
-def _pandas(data: Any, columns: list[str]) -> pa.Table:
+def _pandas(data: Any, columns: list[str], *, all_types: bool = False) -> pa.Table:
+    """Read the named columns; with all types, leave out those that are not read."""
     import pyarrow as pa
 
     known = [str(name) for name in data.columns]
     _check_once(columns, known)
-    return pa.table({name: _pandas_column(data.iloc[:, known.index(name)]) for name in columns})
-
-
-def _pandas_column(series: Any) -> pa.Array:
-    import pyarrow as pa
-
-    if series.dtype != object:
-        return pa.Array.from_pandas(series)
-    try:
-        return pa.array(series, type=pa.string(), from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        return pa.array([_key_text(item) for item in series], type=pa.string())
-
-
-def _key_text(item: object) -> str | None:
-    """The canonical text of one key, None for what is no key."""
-    if isinstance(item, str):
-        return item if item.isprintable() or _encodes(item) else None
-    if isinstance(item, bool):
-        return "true" if item else "false"
-    if hasattr(item, "__index__"):
-        return str(int(item))
-    if isinstance(item, dt.date) and not isinstance(item, dt.datetime):
-        return item.isoformat()
-    return None
-
-
-def _encodes(text: str) -> bool:
-    """Lone surrogates are not text in any file format."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    found = {}
+    for name in columns:
+        with suppress(SchemaError) if all_types else nullcontext():
+            found[name] = pandas_column(data.iloc[:, known.index(name)])
+    return pa.table(found)

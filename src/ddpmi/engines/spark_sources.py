@@ -47,6 +47,8 @@ class SparkSource:
     engine: str = "spark"
     dialect: Dialect = SPARK
     read_once: bool = False
+    in_memory: bool = False
+    encoding: str | None = None
     open_names: bool = False
 
     def schema(self) -> dict[str, tuple[Kind, str]]:
