@@ -128,8 +128,9 @@ def plan(  # noqa: PLR0913 - the options of a command
 
     settled = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).plan()
     named = reading.named()
+    encoding: str | None = ""
     if data or reading.table is not None:
-        columns.observe(reading.data(data), **named)
+        encoding = columns.observe(reading.data(data), **named).source.encoding
     elif columns.need_data:
         raise InputError(
             "Columns or rows are named, but there is no DATA to check them in.",
@@ -138,10 +139,11 @@ def plan(  # noqa: PLR0913 - the options of a command
     if simulate is not None:
         steps.put_simulation(settled, simulate, json_=format == "json")
     elif format == "json":
-        show.put(json.dumps(show.plan_numbers(settled), indent=2) + "\n")
+        more = {"encoding": encoding} if encoding else {}
+        show.put(json.dumps(show.plan_numbers(settled) | more, indent=2) + "\n")
     else:
         dialect = SPARK if reading.engine == "spark" else DUCKDB
-        show.put(show.plan_text(settled, columns.sql_of(settled, dialect), dialect.name))
+        show.put(show.plan_text(settled, columns.sql_of(settled, dialect), dialect.name, encoding))
 
 
 @app.command(

@@ -51,6 +51,8 @@ class ColumnOptions:
     """Instead of --value: likewise, for example "seconds / 60"."""
     where: Annotated[str | None, Parameter(metavar="SQL")] = None
     """Keep the rows for which this expression is true, for example "country = 'NZ'"."""
+    encoding: Annotated[str | None, Parameter(metavar="NAME")] = None
+    """How the bytes of CSV and JSON lines files are read as text: utf-8 (the default), latin-1, cp1252, utf-16 and so on."""
     count: Annotated[str | None, Parameter(metavar="NAME", help=_COUNT_HELP)] = None
     """Column with a number of units, for data in which the units were counted already."""
     space: Literal["events", "units"] | None = None
@@ -65,7 +67,7 @@ class ColumnOptions:
     def need_data(self) -> bool:
         """Whether something is named that only data can answer for."""
         names = (self.unit, self.feature, self.label, self.unit_sql, self.feature_sql, self.label_sql, self.where)
-        return any(name is not None for name in names)
+        return self.encoding is not None or any(name is not None for name in names)
 
     @property
     def counts(self) -> Literal["events", "units"]:
@@ -79,7 +81,7 @@ class ColumnOptions:
         """
         from ddpmi.observations import observe, observe_counts
 
-        roles = self.roles()
+        roles, more = self.roles(), more | {"encoding": self.encoding}
         if self.count is None:
             found = observe(data, **roles, where=self.where, **more)
             if labelled:

@@ -227,12 +227,12 @@ def status_table(status: Status) -> str:
     return f"{budget}\n{rich_table(heads, rows, names=('release id',))}"
 
 
-def plan_text(plan: Plan, steps: list[Step], engine: str) -> str:
+def plan_text(plan: Plan, steps: list[Step], engine: str, encoding: str | None) -> str:
     """Explain a plan with the SQL that will run: counts, expressions and engines take other steps than plain columns."""
     from ddpmi.statements import render
 
     usual, actual = (textwrap.indent(text, "  ") for text in (plan.sql(), render(steps)))
-    return plan.explain().replace(usual, actual).replace("SQL (duckdb)", f"SQL ({engine})")
+    return plan.explain(encoding=encoding).replace(usual, actual).replace("SQL (duckdb)", f"SQL ({engine})")
 
 
 def plan_numbers(plan: Plan) -> dict[str, Any]:

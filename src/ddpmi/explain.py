@@ -32,8 +32,14 @@ _ONE_PAIR_ADVICE = (
 )
 
 
-def explain(plan: Plan, dialect: Dialect) -> str:
-    """Describe a plan; the same text appears on the command line, in reports and beside a receipt."""
+def explain(plan: Plan, dialect: Dialect, encoding: str | None = "") -> str:
+    """Describe a plan; the same text appears on the command line, in reports and beside a receipt.
+
+    Args:
+        plan: The plan.
+        dialect: The engine's spelling.
+        encoding: How text files are read; None for data that says so itself, empty where no data is named.
+    """
     parts = [
         ("Guarantee", guarantee(plan)),
         ("Contribution bounds", _bounds(plan)),
@@ -41,6 +47,7 @@ def explain(plan: Plan, dialect: Dialect) -> str:
         ("What will be visible", "\n".join(part for part in (_selected(plan), visible(plan)) if part)),
         ("Options", _options(plan)),
         ("Cost", _cost(plan)),
+        ("Text files", _text_files(encoding)),
     ]
     if plan.relies_on:
         parts.append(("Relies on", "\n".join(plan.relies_on)))
@@ -48,6 +55,13 @@ def explain(plan: Plan, dialect: Dialect) -> str:
         (f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to", plan.sql(dialect))
     )
     return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
+
+
+def _text_files(encoding: str | None) -> str:
+    if encoding is None:
+        return ""
+    read = f"The files are read as {encoding}" if encoding else "CSV and JSON lines files are read as utf-8"
+    return f"{read}, unless an encoding is named. It is never guessed. Bytes that do not decode show as U+FFFD."
 
 
 def guarantee(plan: Plan) -> str:

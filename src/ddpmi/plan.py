@@ -304,11 +304,16 @@ class Plan:
         first, *rest = [*rounds, last]
         return [[*contributions.member_steps(bounding, dialect), *first], *rest]
 
-    def explain(self, dialect: Dialect = DUCKDB) -> str:
-        """Describe shares, noise, thresholds, guarantee and SQL. Reads nothing and costs nothing."""
+    def explain(self, dialect: Dialect = DUCKDB, *, encoding: str | None = "") -> str:
+        """Describe shares, noise, thresholds, guarantee and SQL. Reads nothing and costs nothing.
+
+        Args:
+            dialect: The engine's spelling.
+            encoding: How text files are read; None for data that says so itself, empty where no data is named.
+        """
         from ddpmi.explain import explain
 
-        return explain(self, dialect)
+        return explain(self, dialect, encoding)
 
     def sql(self, dialect: Dialect = DUCKDB) -> str:
         """Return the SQL as one text."""

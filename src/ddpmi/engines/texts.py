@@ -34,10 +34,8 @@ def checked(encoding: str | None) -> str:
     ('iso8859-1', 'utf-8')
     """
     try:
-        name = codecs.lookup(encoding or UTF8).name
-        # proof: row-local.text
-        single = "".join(map(chr, range(128))) == bytes(range(128)).decode(name)
-        single = single and len(bytes(range(256)).decode(name, "replace")) == 256  # noqa: PLR2004 - one character a byte
+        name = codecs.lookup(UTF8 if encoding is None else encoding).name
+        single = _is_single(name)
     except (LookupError, UnicodeError, TypeError, AttributeError):
         name, single = str(encoding), False
     if name == "utf-8-sig":
@@ -49,6 +47,13 @@ def checked(encoding: str | None) -> str:
             "else convert first: iconv -f NAME -t utf-8 data.csv > utf8.csv",
         )
     return name
+
+
+def _is_single(name: str) -> bool:
+    """Whether each byte is one character, and those of ASCII are themselves."""
+    # proof: row-local.text
+    plain = all(bytes([code]).decode(name, "replace") == chr(code) for code in range(128))
+    return plain and len(bytes(range(256)).decode(name, "replace")) == 256  # noqa: PLR2004 - one for each byte
 
 
 def first_line(path: str, encoding: str) -> str:
