@@ -1,7 +1,7 @@
 """Cells of columns in memory as Arrow arrays that the engine can read, each decided by itself. Imports no engine.
 
 Conversion never fails because of one row, and no cell changes how another one is read: text that is not Unicode is
-repaired, and in a column of Python objects what is no key becomes NULL.
+repaired, times that no calendar has become NULL, and so does what is no key in a column of Python objects.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 #: Longer whole numbers are no keys: to write them as digits takes too long.
 _LONGEST_INTEGER_BITS = 4096
+#: Seconds from 1970 to the years 1 and 9999.
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+_DAY_SECONDS = 86_400
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_LARGEST = 2**63 - 1
 _CAST = "cast it to text, whole numbers or dates first"
 
 
@@ -77,7 +82,7 @@ def pandas_column(series: Any) -> Any:
     if series.dtype == object or kind == "StringDtype":
         return _objects(series)
     try:
-        return valid_text(pa.Array.from_pandas(series))
+        return valid(pa.Array.from_pandas(series))
     except (pa.ArrowException, TypeError, ValueError):
         raise _unread(series.dtype) from None
 
@@ -123,7 +128,10 @@ def check_type(type_: pa.DataType) -> None:
         check_type(type_.value_type)
     elif pt.is_struct(type_) or pt.is_list(type_) or pt.is_large_list(type_):
         for place in range(type_.num_fields):
-            check_type(type_.field(place).type)
+            inside = type_.field(place).type
+            if pt.is_timestamp(inside) or pt.is_time(inside) or pt.is_duration(inside):
+                raise _unread(type_)
+            check_type(inside)
     elif _holds_text(type_) and not _is_text(type_):
         raise _unread(type_)
 
@@ -145,6 +153,48 @@ def _holds_text(type_: pa.DataType) -> bool:
     if pt.is_nested(type_):
         return any(_holds_text(type_.field(place).type) for place in range(type_.num_fields))
     return _is_text(type_)
+
+
+def valid(column: pa.Array | pa.ChunkedArray) -> Any:
+    """Return a column of a type that `check_type` lets pass so that the engine reads each cell, or NULL in its place."""
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    type_ = column.type
+    if pt.is_float16(type_):
+        return column.cast(pa.float32())
+    if pt.is_decimal256(type_):
+        return column.cast(pa.float64())
+    limits = _limits(type_)
+    return valid_text(column) if limits is None else _within(column, *limits)
+
+
+def _limits(type_: pa.DataType) -> tuple[int, int] | None:
+    """The smallest and the largest number that the engine takes for a time, None where it takes all."""
+    import pyarrow.types as pt
+
+    # proof: row-local.cells
+    if pt.is_timestamp(type_) and type_.unit != "ns":
+        return _FIRST_SECOND * _PER_SECOND[type_.unit], (_LAST_SECOND + 1) * _PER_SECOND[type_.unit] - 1
+    if pt.is_duration(type_) and type_.unit in ("s", "ms"):
+        most = _LARGEST // 10**6 * _PER_SECOND[type_.unit]
+        return -most, most
+    if pt.is_time(type_):
+        return 0, _DAY_SECONDS * _PER_SECOND[type_.unit] - 1
+    return None
+
+
+def _within(column: Any, least: int, most: int) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([_within(chunk, least, most) for chunk in column.chunks], type=column.type)
+    numbers = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())  # noqa: PLR2004 - bits
+    inside = pc.fill_null(pc.and_(pc.greater_equal(numbers, least), pc.less_equal(numbers, most)), False)
+    # The engine looks at the number below a NULL, too.
+    small = pc.if_else(inside, numbers, pa.scalar(0, numbers.type)).view(column.type)
+    return pc.if_else(inside, small, None)
 
 
 def valid_text(column: pa.Array | pa.ChunkedArray) -> Any:

@@ -58,6 +58,8 @@ class DuckDBSource:
     settings: Mapping[str, str] = field(default_factory=dict)
     engine: str = "duckdb"
     dialect: Dialect = DUCKDB
+    known: dict[str, tuple[Kind, str]] = field(default_factory=dict, repr=False, compare=False)
+    """The schema, once it has been read."""
 
     @property
     def open_names(self) -> bool:
@@ -81,12 +83,18 @@ class DuckDBSource:
 
     def schema(self) -> dict[str, tuple[Kind, str]]:
         """Return column -> (kind, type). Reads file metadata at most."""
+        if not self.known:
+            self.known.update(self._schema())
+        return dict(self.known)
+
+    def _schema(self) -> dict[str, tuple[Kind, str]]:
         if self.files is not None and self.files.format == "json":
             return dict.fromkeys(self.files.partitions, ("untyped", "VARCHAR"))
         with DuckDBEngine(self, columns=None) as engine:
             types = engine.types()
         if self.files is None:
-            return types
+            unread = frames.unread(self.frame)
+            return {name: ("other" if name in unread else kind, type_) for name, (kind, type_) in types.items()}
         bare = set(self.files.partitions) if self.files.format == "parquet" else set(types)
         return {name: ("untyped" if name in bare else kind, type_) for name, (kind, type_) in types.items()}
 
@@ -100,11 +108,23 @@ class DuckDBSource:
         """
         with DuckDBEngine(self, columns=None) as engine:
             reads = engine.reads(text, what=what, columns=columns, open_names=self.open_names)
+            self._check_cells(reads, engine)
             if self.files is not None:
                 engine.relation = self.files.relation(list(reads))
-            else:
-                frames.check_columns(self.frame, reads)
             return reads, *engine.type_of(text, list(reads), what)
+
+    def _check_cells(self, columns: Collection[str], engine: DuckDBEngine) -> None:
+        """Refuse columns of an expression whose reading could fail at one cell, from the schema alone."""
+        # proof: row-local.cells
+        if self.files is None:
+            unread = frames.unread(self.frame)
+            why = next((unread[name] for name in columns if name in unread), None)
+        elif self.files.format == "parquet":
+            why = files.unread(self.schema(), columns) or engine.coarse_times(self.files, columns)
+        else:
+            return
+        if why:
+            raise SchemaError(why, hint="cast it to text, or to a timestamp in microseconds, where the data is written")
 
     def prepared(self, target: Path | None) -> DuckDBSource:  # noqa: ARG002 - everything happens in this process
         """Return the data as it is."""
@@ -147,7 +167,9 @@ class DuckDBEngine:
 
     def _relation(self, source: DuckDBSource, columns: list[str] | None) -> str:
         if source.files is not None:
-            return (source.files if columns is None else source.files.ready(self._spill)).relation(columns)
+            if columns is None:
+                return source.files.relation(None)
+            return files.with_times(source.files.ready(self._spill).relation(columns), source.schema(), columns)
         with _own_errors("read the data"):
             if columns is None:
                 self._connection.register("source", frames.schema_of(source.frame))
@@ -173,6 +195,16 @@ class DuckDBEngine:
             functions = self._functions()
         reader = expressions.Reader(what=what, columns=columns, open_names=open_names, functions=functions)
         return reader.read(serialized, empty)
+
+    def coarse_times(self, read: files.Files, columns: Collection[str]) -> str | None:
+        """Say which of the columns of Parquet files holds times in milliseconds, which fail to be read when they are too large."""
+        asked = f"SELECT name FROM parquet_schema({read.listed()}) WHERE logical_type LIKE '%MILLIS=Milli%'"
+        with _own_errors("read the schema"):
+            found = {name for (name,) in self._connection.execute(asked).fetchall()}
+        coarse = next((name for name in columns if name in found), None)
+        return (
+            None if coarse is None else f"The column {coarse!r} holds timestamps in milliseconds, which are not read."
+        )
 
     def _functions(self) -> frozenset[str]:
         if self.version not in _FUNCTIONS:

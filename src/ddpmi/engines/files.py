@@ -20,7 +20,7 @@ from ddpmi.statements import literal, quote
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 Format = Literal["parquet", "csv", "json"]
 _FORMATS: dict[str, Format] = {
@@ -38,6 +38,9 @@ _EXTENSIONS = {
     **dict.fromkeys(["s3", "gs", "gcs", "r2", "http", "https", "hf"], "httpfs"),
     **dict.fromkeys(["az", "azure", "abfss"], "azure"),
 }
+#: Types of Parquet columns whose reading fails at one bad cell.
+_STRICT = ("JSON", "GEOMETRY", "VARIANT", "TIME", "TIME_NS", "TIME WITH TIME ZONE")
+_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _GLOB = set("*?[")
 #: Longest line of a text file, in bytes; a longer one is dropped.
@@ -74,9 +77,13 @@ class Files:
         places = enumerate(self.paths)
         return replace(self, paths=tuple(texts.readable(path, self.encoding, folder, n) for n, path in places))
 
+    def listed(self) -> str:
+        """The names of the files as a list in SQL."""
+        return "[" + ", ".join(literal(_spelled(path)) for path in self.paths) + "]"
+
     def relation(self, columns: list[str] | None) -> str:
         """The files as something to select from; JSON lines have the columns that are asked for."""
-        listed = "[" + ", ".join(literal(_spelled(path)) for path in self.paths) + "]"
+        listed = self.listed()
         hive = f"hive_partitioning={'true' if self.partitions else 'false'}, hive_types_autocast=false"
         if self.format == "parquet":
             many = "true" if len(self.paths) > 1 or self.extension else "false"
@@ -120,6 +127,29 @@ class Files:
             f"auto_detect=false, header=false, columns={{'line': 'VARCHAR'}}, delim={literal(_NO_DELIMITER)}, "
             f"quote='', escape='', {lines})) AS lines) AS parsed) AS records"
         )
+
+
+def unread(schema: Mapping[str, tuple[str, str]], columns: Iterable[str]) -> str | None:
+    """Say which column of Parquet files has a type whose reading fails at a cell that breaks its rules."""
+    for name in columns:
+        type_ = schema[name][1]
+        nested = type_.endswith(("]", ")")) and not type_.startswith(("DECIMAL(", "ENUM("))
+        if type_ in _STRICT or (nested and any(word in type_ for word in _STRICT)):
+            return f"The column {name!r} has type {type_}, which is not read."
+    return None
+
+
+def with_times(relation: str, schema: Mapping[str, tuple[str, str]], columns: Iterable[str]) -> str:
+    """Put NULL for timestamps that no calendar has; to show such a one as text ends the engine."""
+    # proof: row-local.cells
+    # The TRY keeps the optimizer from taking the CASE apart, after which it believes what a file's statistics say.
+    guarded = [
+        f"TRY(CASE WHEN {name} BETWEEN CAST('0001-01-01' AS {type_}) AND CAST('9999-12-31 23:59:59.999999' AS {type_}) "
+        f"THEN {name} END) AS {name}"
+        for name, type_ in ((quote(name), schema[name][1]) for name in columns if name in schema)
+        if type_ in _TIMESTAMPS
+    ]
+    return f"(SELECT * REPLACE ({', '.join(guarded)}) FROM {relation}) AS source" if guarded else relation
 
 
 def find_files(data: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], encoding: str | None = None) -> Files:

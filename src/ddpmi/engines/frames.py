@@ -10,14 +10,12 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.engines.cells import check_type, is_a, pandas_column, valid_text
+from ddpmi.engines.cells import check_type, is_a, pandas_column, valid
 from ddpmi.engines.lakes import Lake
 from ddpmi.errors import EngineError, InputError, SchemaError
 from ddpmi.statements import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import pyarrow as pa
 
 _BATCH_ROWS = 1 << 20
@@ -80,7 +78,7 @@ def read_once(data: object) -> bool:
 def schema_of(data: Any) -> pa.Table:
     """Return a table without rows that has the data's columns. Reads no row."""
     if isinstance(data, Lake):
-        return data.schema().empty_table()
+        return _valid(data.schema().empty_table())
     if is_a(data, "pandas", "DataFrame"):
         return _pandas(data.iloc[:0], [str(name) for name in data.columns], all_types=True)
     if is_a(data, "polars", "LazyFrame", "DataFrame"):
@@ -90,7 +88,7 @@ def schema_of(data: Any) -> pa.Table:
     if is_a(data, "pyarrow.dataset", "Dataset"):
         _check_dataset(data)
     _check_once(data.schema.names, data.schema.names)
-    return data.schema.empty_table()
+    return _valid(data.schema.empty_table())
 
 
 def _polars_schema(data: Any) -> pa.Table:
@@ -100,17 +98,15 @@ def _polars_schema(data: Any) -> pa.Table:
     return polars.DataFrame(schema={name: type_ for name, type_ in known.items() if type_ != polars.Object}).to_arrow()
 
 
-def check_columns(data: Any, columns: Iterable[str]) -> None:
-    """Refuse columns, of those that an expression reads, whose text cannot be repaired cell by cell.
-
-    Raises:
-        SchemaError: There is such a column.
-    """
-    if is_a(data, "duckdb", "DuckDBPyRelation"):
-        return  # DuckDB's own text is Unicode
-    schema = schema_of(data).schema
-    for name in columns:
-        check_type(schema.field(name).type)
+def unread(data: Any) -> dict[str, str]:
+    """Return column -> why it is not read, for columns whose cells cannot each be decided alone. Reads no row."""
+    found = {}
+    for column in schema_of(data).schema:
+        try:
+            check_type(column.type)
+        except SchemaError as error:
+            found[column.name] = str(error)
+    return found
 
 
 def adopt(data: Any, columns: list[str]) -> Adopted:
@@ -121,23 +117,22 @@ def adopt(data: Any, columns: list[str]) -> Adopted:
     if is_a(data, "pandas", "DataFrame"):
         return Adopted(data=_pandas(data, columns))
     if is_a(data, "polars", "DataFrame", "LazyFrame"):
-        return Adopted(data=_collected(data, columns).to_arrow())
+        return Adopted(data=_valid(_collected(data, columns).to_arrow()))
     if is_a(data, "pyarrow", "RecordBatch"):
         data = sys.modules["pyarrow"].Table.from_batches([data])
     return Adopted(data=_valid(data.select(columns)))
 
 
 def _valid(data: Any) -> Any:
-    """Repair the text of a table or batch."""
-    columns = [valid_text(column) for column in data.columns]
-    return type(data).from_arrays(columns, schema=data.schema)
+    """Make each cell of a table or batch one that the engine reads."""
+    return type(data).from_arrays([valid(column) for column in data.columns], names=data.schema.names)
 
 
 def _reader(data: Any, columns: list[str]) -> Any:
     """Open what streams, None for what is in memory."""
     if is_a(data, "duckdb", "DuckDBPyRelation"):
-        return data.project(", ".join(quote(name) for name in columns)).to_arrow_reader(_BATCH_ROWS)
-    if isinstance(data, Lake):
+        reader = data.project(", ".join(quote(name) for name in columns)).to_arrow_reader(_BATCH_ROWS)
+    elif isinstance(data, Lake):
         reader = data.reader(columns)
     elif is_a(data, "pyarrow.dataset", "Dataset"):
         reader = data.scanner(columns=columns).to_reader()
@@ -147,7 +142,7 @@ def _reader(data: Any, columns: list[str]) -> Any:
         return None
     schema = sys.modules["pyarrow"].schema([reader.schema.field(name) for name in columns])
     batches = (_valid(batch.select(columns)) for batch in reader)
-    return sys.modules["pyarrow"].RecordBatchReader.from_batches(schema, batches)
+    return sys.modules["pyarrow"].RecordBatchReader.from_batches(_valid(schema.empty_table()).schema, batches)
 
 
 def _collected(data: Any, columns: list[str]) -> Any:
