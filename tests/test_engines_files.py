@@ -15,6 +15,7 @@ from ddpmi.testing import exact_sums
 
 CSV = "unit,feature,label\n1,a,x\n2,b,x\n,c,y\n"
 TSV = CSV.replace(",", "\t")
+NAMED = {"unit": "unit", "feature": "feature", "label": "label"}
 JSON = '{"unit":1,"feature":"a","label":"x"}\n{"unit":2,"feature":"b","label":"x"}\n{"feature":"c","label":"y"}\n'
 
 
@@ -42,13 +43,13 @@ def write(path, text: str):
         *((f"rows.tsv{packed}", TSV) for packed in ("", ".gz", ".zst")),
         *((f"rows.jsonl{packed}", JSON) for packed in ("", ".gz", ".zst")),
         ("rows.ndjson", JSON),
-        ("rows.json", JSON),
+        ("rows.jsonl", "\ufeff" + JSON),
         ("ROWS.CSV.GZ", "\ufeff" + CSV),
     ],
 )
 def test_text_files_are_read_packed_or_not(name: str, text: str, tmp_path) -> None:
     """CSV, TSV and JSON lines, plain, gzip or zstd, give the same pairs."""
-    assert pairs(write(tmp_path / name, text)) == [("a", "x"), ("b", "x")]
+    assert pairs(write(tmp_path / name, text), **NAMED) == [("a", "x"), ("b", "x")]
 
 
 def test_packed_and_plain_files_are_read_together(tmp_path) -> None:
@@ -82,7 +83,7 @@ def test_packed_and_plain_files_are_read_together(tmp_path) -> None:
 def test_json_scalars_become_key_text(cell: str, key: str | None, tmp_path) -> None:
     """Whole numbers are digits, other numbers their shortest text, texts themselves; lists, objects and NULL no keys."""
     file = write(tmp_path / "rows.jsonl", f'{{"unit":1,"feature":{cell},"label":"x"}}\n')
-    assert pairs(file) == ([] if key is None else [(key, "x")])
+    assert pairs(file, **NAMED) == ([] if key is None else [(key, "x")])
 
 
 @pytest.mark.parametrize(
@@ -92,13 +93,14 @@ def test_broken_json_lines_are_passed_over(line: str, tmp_path) -> None:
     """No line raises, wherever it stands."""
     for text in (line + "\n" + JSON, JSON + line, JSON + line + "\n" + JSON.replace('"a"', '"z"')):
         file = write(tmp_path / "rows.jsonl", text)
-        assert {("a", "x"), ("b", "x")} <= set(pairs(file, unit="unit", feature="feature", label="label"))
+        assert {("a", "x"), ("b", "x")} <= set(pairs(file, **NAMED))
 
 
-def test_bytes_that_are_no_text_break_one_json_line(tmp_path) -> None:
-    """A line in another encoding is a broken line."""
+def test_bytes_that_are_no_text_change_one_json_cell(tmp_path) -> None:
+    """A record in another encoding stays visible, and the encoding may be named."""
     (tmp_path / "rows.jsonl").write_bytes(b'{"unit":9,"feature":"\xff","label":"x"}\n' + JSON.encode())
-    assert pairs(tmp_path / "rows.jsonl") == [("a", "x"), ("b", "x")]
+    assert pairs(tmp_path / "rows.jsonl", **NAMED) == [("a", "x"), ("b", "x"), ("\ufffd", "x")]
+    assert pairs(tmp_path / "rows.jsonl", **NAMED, encoding="latin-1") == [("a", "x"), ("b", "x"), ("ÿ", "x")]
 
 
 def test_json_types_do_not_depend_on_rows(tmp_path) -> None:
@@ -114,34 +116,25 @@ def test_json_types_do_not_depend_on_rows(tmp_path) -> None:
 def test_json_columns_are_text_in_expressions(tmp_path) -> None:
     """Keys of any record may be named in a where or an expression."""
     file = write(tmp_path / "rows.jsonl", JSON + '{"unit":5,"feature":"e","label":"x","Day":"2020-03-04"}\n')
-    assert pairs(file, where='"Day" IS NULL AND DAY IS NULL') == [("a", "x"), ("b", "x")]
-    assert pairs(file, label=sql('year(CAST("Day" AS DATE))')) == [("e", "2020")]
-    assert pairs(file, where="true") == [("a", "x"), ("b", "x"), ("e", "x")]
+    assert pairs(file, **NAMED, where='"Day" IS NULL AND DAY IS NULL') == [("a", "x"), ("b", "x")]
+    assert pairs(file, **(NAMED | {"label": sql('year(CAST("Day" AS DATE))')})) == [("e", "2020")]
+    assert pairs(file, **NAMED, where="true") == [("a", "x"), ("b", "x"), ("e", "x")]
 
 
-@pytest.mark.parametrize("text", ['[{"unit": 1},\n {"unit": 2}]', '{\n "unit": 1\n}', "\n  [\n"])
-def test_json_documents_are_refused(text: str, tmp_path) -> None:
-    """One document over many lines would be read as nothing at all."""
-    with pytest.raises(InputError, match="one JSON document, not one record per line"):
-        observe(write(tmp_path / "rows.json", text))
-
-
-def test_json_with_a_byte_order_mark_is_refused(tmp_path) -> None:
-    """The first record would be lost."""
-    with pytest.raises(InputError, match="byte order mark"):
-        observe(write(tmp_path / "rows.jsonl", "\ufeff" + JSON))
-
-
-def test_json_without_a_readable_record_needs_names(tmp_path) -> None:
-    """Nothing can be recognised, but named columns are taken."""
-    file = write(tmp_path / "rows.jsonl", "broken\n")
-    with pytest.raises(SchemaError, match="No column was named for the unit"):
-        observe(file)
+def test_keys_of_json_records_are_named(tmp_path) -> None:
+    """No record is looked at, so nothing can be recognised; keys of the folders' names can."""
+    file = write(tmp_path / "rows.jsonl", JSON)
+    for named in ({}, {"unit": "unit"}, {"feature": "feature", "label": "label"}):
+        with pytest.raises(SchemaError, match="No key was named for the"):
+            observe(file, **named)
+    assert not observe(file, unit="unit", feature="feature").labelled
     assert pairs(file, unit="u", feature="f", label="l") == []
+    inside = write(tmp_path / "data" / "feature=a" / "rows.jsonl", JSON)
+    assert pairs(inside, unit="unit", label="label") == [("a", "x")]
 
 
 def test_a_description_beside_data_files_is_not_data(tmp_path) -> None:
-    """In a folder a .json file counts only where there is nothing else."""
+    """In a folder a .json file is passed over."""
     write(tmp_path / "rows.csv", CSV)
     write(tmp_path / "about.json", '{"made": "today"}')
     assert pairs(tmp_path) == [("a", "x"), ("b", "x")]
@@ -195,10 +188,11 @@ def test_keys_of_folders_are_text_columns(kind: str, tmp_path) -> None:
             write(folder / "rows.jsonl", f'{{"unit":{unit},"feature":"a"}}\n')
 
     hive(tmp_path, write_rows)
-    assert pairs(tmp_path, label="country") == [("a", "01"), ("a", "a b")]
-    assert pairs(tmp_path, label="country", where="country = '01' AND year = '2020'") == [("a", "01")]
+    named = {"unit": "unit", "feature": "feature", "label": "country"}
+    assert pairs(tmp_path, **named) == [("a", "01"), ("a", "a b")]
+    assert pairs(tmp_path, **named, where="country = '01' AND year = '2020'") == [("a", "01")]
     plan = Plan(budget=Budget(1, 1e-6), bounds=Bounds(pairs=2, clip=3000), mechanism="laplace")
-    obs = observe(tmp_path, label="country", value="year")
+    obs = observe(tmp_path, **named, value="year")
     assert [row["sum"] for row in exact_sums(obs, plan)["pairs"].to_pylist()] == [2020 * 256] * 2
 
 

@@ -220,6 +220,15 @@ class Readers:
         write_deltalake(place, typed_table(records))
         return ddpmi.observe(place, **NAMED, value="minutes")
 
+    def delta_texts(self, records: list[Any]) -> Observations:
+        from deltalake import convert_to_deltalake
+
+        place = self.new(".delta")
+        place.mkdir()
+        pq.write_table(raw_table(records), place / "rows.parquet", write_statistics=False)
+        convert_to_deltalake(place)
+        return ddpmi.observe(place, **NAMED)
+
     def iceberg(self, records: list[Any]) -> Observations:
         from pyiceberg.catalog.memory import InMemoryCatalog
 
@@ -237,7 +246,7 @@ TYPED = made.rows(made.integers, made.days, made.booleans, made.numbers)
 OBJECTS = made.rows(made.objects(), made.objects(), made.objects())
 #: Reader -> the records it is given.
 CASES: dict[str, SearchStrategy[Any]] = {
-    **dict.fromkeys(["csv", "tsv", "csv_latin", "csv_packed", "hive", "parquet", "dataset"], RAW),
+    **dict.fromkeys(["csv", "tsv", "csv_latin", "csv_packed", "hive", "parquet", "dataset", "delta_texts"], RAW),
     **dict.fromkeys(["arrow", "arrow_dictionary", "arrow_nested", "arrow_reader", "pandas_arrow"], RAW),
     **dict.fromkeys(["parquet_typed", "arrow_typed", "delta", "iceberg"], TYPED),
     **dict.fromkeys(["json_lines", "json_open_end", "json_packed"], made.json_lines()),
@@ -247,7 +256,7 @@ CASES: dict[str, SearchStrategy[Any]] = {
     "pandas_categories": made.rows(made.hashable(), made.hashable(), made.hashable()),
     "pandas_sparse": made.rows(*[made.small_integers] * 3),
 }
-SLOW = {"delta": 6, "iceberg": 4}
+SLOW = {"delta": 6, "delta_texts": 6, "iceberg": 4}
 
 
 def check(name: str, folder: Path, examples: int) -> None:

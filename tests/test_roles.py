@@ -35,7 +35,7 @@ def test_a_key_says_what_it_reads() -> None:
 
 
 def test_keys_of_json_records_need_not_be_listed(tmp_path) -> None:
-    """Later records may have keys that the first lacks."""
+    """Any key may show a seed; no record is asked whether it has it."""
     (tmp_path / "rows.jsonl").write_text('{"unit": 1, "feature": "a"}\n{"unit": 1, "feature": "b", "more": "s"}\n')
-    obs = observe(tmp_path / "rows.jsonl").label_by(feature="s", column="more")
+    obs = observe(tmp_path / "rows.jsonl", unit="unit", feature="feature").label_by(feature="s", column="more")
     assert "more" in obs.reads
