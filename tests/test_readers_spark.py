@@ -141,7 +141,9 @@ def check_thirds(found: list[Case], schema: str, read: Read) -> int:
                 unit = b"%d:%d:" % (number, third) + unit  # noqa: PLW2901 - nobody else's
             records.append((third, (unit, *rest)))
     together = adopted(read([record for _, record in records]))
-    alone = sum((adopted(read([r for t, r in records if t == third])) for third in range(THIRDS)), Counter())
+    alone: Counter[Record] = sum(
+        (adopted(read([r for t, r in records if t == third])) for third in range(THIRDS)), Counter()
+    )
     assert together == alone
     assert sum(together.values()) > len(found) // 2
     return len(found)
@@ -328,11 +330,12 @@ def test_the_largest_and_smallest_values_of_each_type_raise_nothing(spark: Spark
     type_, cells = VALUES[name]
     keys = [str(place) for place in range(len(cells))]
     data = pa.table({"unit": ["u"] * len(cells), "feature": keys, "label": keys, "value": pa.array(cells, type_)})
-    found = []
-    for each in (data, spark.createDataFrame(data)):
-        found.append(exact_sums(ddpmi.observe(each, value="value"), plan)["pairs"].to_pylist())
-    assert found[0] == found[1]
-    assert found[0]
+    here, there = (
+        exact_sums(ddpmi.observe(each, value="value"), plan)["pairs"].to_pylist()
+        for each in (data, spark.createDataFrame(data))
+    )
+    assert there == here
+    assert here
 
 
 def test_dates_of_any_year_are_keys_and_raise_nothing(spark: SparkSession, tmp_path: Path) -> None:

@@ -271,7 +271,8 @@ def _format(path: str) -> str:
     if suffix in (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".txt"):
         raise InputError(
             f"Spark would guess types from the rows of {suffix} files.",
-            hint="read them with a schema, and pass the DataFrame: observe(spark.read.schema(...).csv(...))",
+            hint="read them with a schema, and pass the DataFrame: observe(spark.read.schema(...).csv(...)), "
+            "with Plan(..., row_local=True)",
         )
     return "orc" if suffix == ".orc" else "parquet"
 
