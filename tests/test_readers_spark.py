@@ -1,7 +1,7 @@
 """Readers of Spark, classic and Connect: what is adopted from all units is the union of what is adopted from each alone.
 
 A case is a generated list of records of up to three units. Spark takes a second to read anything, so all cases of a
-test are written into one frame, under units of their own; it is read once whole and once for each third of its units,
+test are written into one frame, texts of units under names of their own; it is read once whole and once for each third of its units,
 and each case has its units in different thirds. Odd records that are the first, the last or the only one of all are
 read in frames of their own.
 """
@@ -145,7 +145,7 @@ def check_thirds(found: list[Case], schema: str, read: Read) -> int:
         (adopted(read([r for t, r in records if t == third])) for third in range(THIRDS)), Counter()
     )
     assert together == alone
-    assert sum(together.values()) > len(found) // 2
+    assert sum(together.values()) > len(found) // 4
     return len(found)
 
 
