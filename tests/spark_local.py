@@ -66,6 +66,29 @@ def make_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSessio
     session.stop()
 
 
+@pytest.fixture(scope="session", name="connect")
+def make_connect(spark: SparkSession) -> Iterator[SparkSession]:
+    """A client of Spark Connect, whose server runs inside the session of all other tests: same files, same catalog."""
+    pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install 'pyspark[connect]'")
+    from pyspark.sql.connect.session import SparkSession as Client
+
+    context = spark.sparkContext._jsc.sc()
+    context.conf().set("spark.connect.grpc.binding.port", "0")
+    service = getattr(getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$"), "MODULE$")
+    service.start(context)
+    client = Client.builder.remote(f"sc://127.0.0.1:{service.localPort()}").create()
+    yield client
+    client.client.close()  # the server goes with the session
+
+
+@pytest.fixture(name="either", params=["classic", "connect"])
+def make_either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """Each kind of session in turn, also for paths and tables."""
+    session: SparkSession = request.getfixturevalue("spark" if request.param == "classic" else "connect")
+    monkeypatch.setattr("ddpmi.engines.spark_sources.find_session", lambda _: session)
+    return session
+
+
 def slow(frame: DataFrame) -> DataFrame:
     """Pass rows on after a while, each task after another one: Spark tells of what ends at the same time late or never."""
     import time

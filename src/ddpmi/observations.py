@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ddpmi.rankings import Ranking
     from ddpmi.roles import Role, Schema
     from ddpmi.spec import Columns
-    from ddpmi.statements import Dialect
 
     Engines = Literal["duckdb", "spark"]
 
@@ -169,7 +168,9 @@ class Observations:
         # proof: bounding.row-local
         roles = {role: self._sql(role) for role in self.columns.named()}
         keys = [role for role in roles if role != "value"]
-        valid = [self._valid(role, roles[role], engine.dialect) for role in keys]
+        valid = [f"{roles[role]} IS NOT NULL" for role in keys]
+        clean = engine.dialect.clean_text
+        roles |= {role: clean.format(m=roles[role]) for role in keys if self._is_text(role)}
         if "value" in roles:
             kind = self.schema[str(self.columns.value)][0]
             roles["value"] = (_count if self.counted else _number)(engine, roles["value"], kind)
@@ -179,7 +180,8 @@ class Observations:
         if self.where is not None:
             valid.insert(0, _guarded(self.where))
         if self.seed is not None and (column := self.seed.column) is not None:
-            roles[SHOWN] = _guarded(column.text) if isinstance(column, Expression) else engine.dialect.quote(column)
+            shown = _guarded(column.text) if isinstance(column, Expression) else engine.dialect.quote(column)
+            roles[SHOWN] = clean.format(m=shown)
         sql = (
             f"SELECT {', '.join(f'{sql} AS {role}' for role, sql in roles.items())}\n"
             f"FROM {engine.relation}\nWHERE {' AND '.join(valid)}"
@@ -195,9 +197,8 @@ class Observations:
         name = self.columns.named()[role]
         return _guarded(name) if role in self.columns.expressions else self.source.dialect.quote(name)
 
-    def _valid(self, role: str, sql: str, dialect: Dialect) -> str:
-        kind = self.schema[self.columns.named()[role]][0]
-        return dialect.valid_text.format(m=sql) if kind == "text" else f"{sql} IS NOT NULL"
+    def _is_text(self, role: str) -> bool:
+        return self.schema[self.columns.named()[role]][0] == "text"
 
     def prepared(self, target: Path | None) -> Observations:
         """Return the same data, ready to be released to a folder. Refuses what cannot work, and reads no row."""

@@ -44,6 +44,11 @@ _BETTER = {
     # What is kept is read once or twice: to compress it takes longer than to read it.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
+#: Modes that raise an error for a date before 1582 -> what is set instead while the engine runs.
+_RAISING = dict.fromkeys(
+    ["spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead"], "CORRECTED"
+)
+_FOLDER_TYPES = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _NO_EXTRA = MissingExtra("Spark is not installed.", hint="pip install 'ddpmi[spark]'")
 
 
@@ -254,11 +259,15 @@ def _classic_fraction(session: Any) -> Callable[[], float | None]:
 
 def borrow(session: Any) -> dict[str, str | None]:
     """Set what the steps need, and return what was set before."""
-    before = {name: session.conf.get(name, None) for name in (*_NEEDED, *_BETTER)}
+    before = {name: session.conf.get(name, None) for name in (*_NEEDED, *_BETTER, *_RAISING)}
     for name, value in _NEEDED.items():
         session.conf.set(name, value)
     for name, value in _BETTER.items():
         if before[name] is None:
+            session.conf.set(name, value)
+    for name, value in _RAISING.items():
+        # proof: row-local.spark
+        if str(session.conf.get(name)).upper() == "EXCEPTION":
             session.conf.set(name, value)
     return before
 
@@ -270,3 +279,15 @@ def give_back(session: Any, before: Mapping[str, str | None]) -> None:
             session.conf.unset(name)
         else:
             session.conf.set(name, value)
+
+
+@contextmanager
+def folders_as_text(session: Any) -> Iterator[None]:
+    """Read the columns in folders' names as text: a type inferred from all names would depend on each."""
+    # proof: row-local.spark
+    before = {_FOLDER_TYPES: session.conf.get(_FOLDER_TYPES, None)}
+    session.conf.set(_FOLDER_TYPES, "false")
+    try:
+        yield
+    finally:
+        give_back(session, before)

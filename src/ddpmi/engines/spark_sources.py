@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddpmi.engines.draws import noisy
 from ddpmi.engines.spark import SparkEngine, Staging, schema_of
-from ddpmi.engines.spark_sessions import check_settings, find_session, is_connect, own_errors
+from ddpmi.engines.spark_sessions import check_settings, find_session, folders_as_text, is_connect, own_errors
 from ddpmi.errors import EngineError, InputError, SchemaError
 from ddpmi.statements import SPARK, Dialect
 
@@ -22,17 +23,32 @@ if TYPE_CHECKING:
     from ddpmi.engines import Kind
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
-#: Formats of files in which each row is a row; of these Spark reads the last two with a package of theirs.
+#: An address of this machine's own files.
+_LOCAL = re.compile(r"file:(//)?(?=/)")
+#: Names that Spark passes over.
+_HIDDEN = ("_", ".")
+#: Formats of files whose types are written in them; of these Spark reads the last two with a package of theirs.
 _LAKES = ("delta", "iceberg")
-_FILES = ("parquet", "orc", *_LAKES)
+_TYPED = ("parquet", "orc")
+_FILES = (*_TYPED, *_LAKES)
+#: What reads the files of a table of Hive.
+_SERDES = (
+    "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+    "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
+)
+_READERS = (
+    "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat",
+    "org.apache.spark.sql.execution.datasources.orc.OrcFileFormat",
+    "org.apache.spark.sql.hive.orc.OrcFileFormat",
+)
+_DELTA_READER = "org.apache.spark.sql.delta.DeltaParquetFileFormat"
+#: Text that is equal where its bytes are, and as long as it was written.
+_PLAIN_TEXT = re.compile(r"(string|varchar\(\d+\))( collate UTF8_BINARY)?")
 _KINDS: dict[str, Kind] = {
-    "string": "text",
-    "boolean": "boolean",
-    "date": "date",
-    "float": "number",
-    "double": "number",
-    "decimal": "number",
-    **dict.fromkeys(["tinyint", "smallint", "int", "bigint"], "integer"),
+    "BooleanType": "boolean",
+    "DateType": "date",
+    **dict.fromkeys(["FloatType", "DoubleType", "DecimalType"], "number"),
+    **dict.fromkeys(["ByteType", "ShortType", "IntegerType", "LongType"], "integer"),
 }
 
 
@@ -113,11 +129,19 @@ def _probe(session: Any, staging: Staging) -> None:
 
 
 def _kind(field: Any) -> tuple[Kind, str]:
-    """What a column holds; CHAR is padded and a collation merges texts, so neither has one text."""
-    type_ = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", field.dataType.simpleString()))
-    return _KINDS.get(
-        type_ if type_.startswith("string") else type_.partition("(")[0].replace("varchar", "string"), "other"
-    ), type_
+    """What a column holds, by its class and not by its name, which types of users may share.
+
+    CHAR is padded, and a collation makes different texts equal, so neither has one text.
+    """
+    from pyspark.sql import types
+
+    own = str(field.dataType.simpleString())
+    if type(field.dataType) not in (types.StringType, types.VarcharType):
+        return (_KINDS.get(type(field.dataType).__name__, "other"), own)
+    # proof: row-local.spark
+    declared = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", own))
+    odd = [type_ for type_ in (own, declared) if not _PLAIN_TEXT.fullmatch(type_)]
+    return ("other" if odd else "text", [*odd, declared][0])
 
 
 def frame_source(frame: Any, settings: Mapping[str, str]) -> SparkSource:
@@ -132,37 +156,111 @@ def frame_source(frame: Any, settings: Mapping[str, str]) -> SparkSource:
 
 
 def table_source(name: str, settings: Mapping[str, str]) -> SparkSource:
-    """Name a table or view of the catalog."""
+    """Name a table or view of the catalog; a table that is no typed files may be a query of another system."""
     session = find_session(settings)
     with own_errors(f"find the table {name}"):
-        kind = str(session.catalog.getTable(name).tableType)
+        found = session.catalog.getTable(name)
+        query: str | None = "view of Spark's catalog"
+        if found.tableType in ("MANAGED", "EXTERNAL"):
+            told = [tuple(row) for row in session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()]
+            query = None if _is_plain(session, found, told) else "table of Spark's catalog without typed files"
         frame = session.table(name)
-    view = kind in ("VIEW", "TEMPORARY", "METRIC_VIEW")
-    return SparkSource(frame=frame, query="view of Spark's catalog" if view else None, staging=_staging(settings))
+    return SparkSource(frame=frame, query=query, staging=_staging(settings))
+
+
+def _is_plain(session: Any, found: Any, told: list[tuple[Any, ...]]) -> bool:
+    """Whether a table of the catalog is typed files and nothing else; when in doubt it is not."""
+    # The last such line: a column might be called so.
+    # proof: row-local.spark
+    starts = [place for place, row in enumerate(told) if row[0] == "# Detailed Table Information"]
+    facts = {row[0]: row[1] for row in told[starts[-1] :]} if starts else {}
+    provider = str(facts.get("Provider", "")).lower()
+    if provider == "hive":
+        return facts.get("Serde Library") in _SERDES
+    return provider in _FILES and (provider != "iceberg" or not _is_about_files(session, found))
+
+
+def _is_about_files(session: Any, found: Any) -> bool:
+    """Whether a table is a table of Iceberg about another one, as db.visits.files is: its rows tell of many units."""
+    parent = [SPARK.quote(part) for part in (found.catalog, *(found.namespace or ())) if part]
+    try:
+        return bool(session.catalog.tableExists(".".join(parent)))
+    except Exception:  # noqa: BLE001 - a catalog that does not answer leaves it in doubt
+        return True
 
 
 def path_source(paths: list[str], settings: Mapping[str, str]) -> SparkSource:
     """Name Parquet or ORC files or folders, or one Delta or Iceberg table."""
     session = find_session(settings)
-    formats = {_format(path) for path in paths}
+    here, elsewhere = _named(paths)
+    formats = {_format(path) for path in (*here, *elsewhere)}
     if len(formats) > 1:
         raise InputError("The files are of more than one format.", hint="name files of one format")
-    places, kind = [_place(path) for path in paths], formats.pop()
+    kind = formats.pop()
+    places = [_literal(path, kind) for path in here] + elsewhere
     hint = (
         f"start Spark with the package of {kind}, or leave Spark out: DuckDB reads such tables"
         if kind in _LAKES
         else ""
     )
-    with own_errors(f"read {kind} files", hint=hint or "check that Spark can read them"):
+    with own_errors(f"read {kind} files", hint=hint or "check that Spark can read them"), folders_as_text(session):
         frame = session.read.format(kind).load(places if len(places) > 1 else places[0])
+        if is_connect(session) and kind in _TYPED:
+            # A client's frame is looked at anew whenever it is used, by then with other settings.
+            frame = session.read.format(kind).schema(frame.schema).load(places)
     return SparkSource(frame=frame, staging=_staging(settings))
 
 
-def _place(path: str) -> str:
-    """What is found from here is meant: Spark's process may stand in another folder, and in another file system."""
-    here = Path(path).absolute()
-    found = "://" not in path and (here.exists() or any(glob.iglob(str(here))))  # noqa: PTH207 - the pattern is absolute
-    return f"file://{here}" if found else path
+def _named(paths: list[str]) -> tuple[list[str], list[str]]:
+    """Find what is here, each file once, patterns written out; what is not found here may be where Spark runs.
+
+    Spark's process may stand in another folder and in another file system, so what is found here is meant.
+    """
+    # proof: row-local.files
+    here: dict[str, str] = {}
+    elsewhere: list[str] = []
+    for path in paths:
+        found = _found(path)
+        here |= {os.path.realpath(file): file for file in reversed(found)}
+        elsewhere += [] if found or path in elsewhere else [path]
+    if here and elsewhere:
+        raise InputError(
+            f"{elsewhere[0]!r} is not found here, but other files are.",
+            hint="name files of one place, and check the names",
+        )
+    for real, path in here.items():
+        folder = next((str(parent) for parent in Path(real).parents if str(parent) in here), None)
+        if folder is not None:
+            raise InputError(
+                f"{path!r} lies in the folder {here[folder]!r}, and both are named: it would be read twice.",
+                hint="name the folder, or the files in it",
+            )
+    return sorted(here.values()), elsewhere
+
+
+def _found(path: str) -> list[str]:
+    """What is named so on this machine; a name that is also a pattern is the name."""
+    local = _LOCAL.sub("", path)
+    if "://" in local:
+        return []
+    if Path(local).exists():
+        return [local]
+    found = sorted(glob.glob(local, recursive=True))  # noqa: PTH207 - patterns may be absolute
+    return [file for file in found if not Path(file).name.startswith(_HIDDEN)]
+
+
+def _literal(path: str, kind: str) -> str:
+    """Write a name so that Spark takes no part of it for a pattern."""
+    if kind in _LAKES and _PATTERN.search(path):
+        raise InputError(
+            f"Spark may take the name of the {kind} table {path!r} for a pattern of names.",
+            hint="give the folder a name without any of \\ { } [ ] * ?",
+        )
+    # The last part stays as it is named: what a link leads to may have a name that Spark passes over.
+    given = Path(path)
+    real = Path(os.path.realpath(given.parent)) / given.name if given.name not in ("", "..") else given.resolve()
+    # proof: row-local.files
+    return "file://" + _PATTERN.sub(r"\\\g<0>", str(real))
 
 
 def _format(path: str) -> str:
@@ -175,7 +273,8 @@ def _format(path: str) -> str:
     if suffix in (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".txt"):
         raise InputError(
             f"Spark would guess types from the rows of {suffix} files.",
-            hint="read them with a schema, and pass the DataFrame: observe(spark.read.schema(...).csv(...))",
+            hint="read them with a schema, and pass the DataFrame: observe(spark.read.schema(...).csv(...)), "
+            "with Plan(..., row_local=True)",
         )
     return "orc" if suffix == ".orc" else "parquet"
 
@@ -194,13 +293,33 @@ def _is_random(frame: Any) -> bool:
 
 
 def _is_bare(frame: Any) -> bool:
-    """Whether a DataFrame is the reading of files and nothing else, as far as Spark tells; when in doubt it is not."""
+    """Whether a DataFrame is the reading of typed files and nothing else, as far as Spark tells; when in doubt it is not.
+
+    Where files are CSV or JSON, one cell may have decided the type of its column, and Spark does not tell whether it
+    did or the user. The same is true of columns that stand in the names of folders, as in ``year=2026/``.
+    """
     try:
-        if is_connect(frame.sparkSession):
-            plan = frame._plan  # noqa: SLF001 - Connect has no other way to ask
-            return type(plan).__name__ == "DataSource" and plan._format in _FILES  # noqa: SLF001
-        analyzed = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - nor has the classic one
-        is_leaf = analyzed.getClass().getSimpleName() == "LogicalRelation"
-        return bool(is_leaf and analyzed.relation().getClass().getSimpleName() == "HadoopFsRelation")
+        # proof: row-local.spark
+        return _is_bare_plan(frame) if is_connect(frame.sparkSession) else _is_bare_relation(frame)
     except Exception:  # noqa: BLE001 - another version of Spark; the owner has to say
         return False
+
+
+def _is_bare_plan(frame: Any) -> bool:
+    plan = frame._plan  # noqa: SLF001 - Connect has no other way to ask
+    if type(plan).__name__ != "DataSource":
+        return False
+    if plan._format == "delta":  # noqa: SLF001
+        return not plan._options  # noqa: SLF001 - one of them asks for the history of rows
+    return plan._format in _TYPED and not any("=" in file for file in frame.inputFiles())  # noqa: SLF001
+
+
+def _is_bare_relation(frame: Any) -> bool:
+    analyzed = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - there is no other way to ask
+    if analyzed.getClass().getSimpleName() != "LogicalRelation":
+        return False
+    relation = analyzed.relation()
+    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return False
+    reader = relation.fileFormat().getClass().getName()
+    return reader == _DELTA_READER or (reader in _READERS and relation.partitionSchema().length() == 0)
