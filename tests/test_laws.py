@@ -27,7 +27,7 @@ LAYERS = {
                 uncertainty views""",
     "text": "statements seeds contributions aggregates selection thresholds calibration shares combinations plan hints suggestions explain",
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",
-    "io": """engines engines.draws engines.expressions engines.files engines.frames engines.lakes engines.progress engines.duckdb
+    "io": """engines engines.draws engines.expressions engines.functions engines.files engines.frames engines.lakes engines.progress engines.duckdb
              engines.spark engines.spark_sessions engines.spark_sources engines.postgres
              ledger ledger_entries ledger_file ledger_schema""",
     "inside": "roles observations measurements curator",

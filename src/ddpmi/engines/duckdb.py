@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from ddpmi.engines import expressions, files, frames
+from ddpmi.engines import expressions, files, frames, functions
 from ddpmi.engines.draws import HIDDEN, in_key_order, noisy
 from ddpmi.engines.progress import polled
 from ddpmi.errors import EngineError, InputError, SchemaError
@@ -42,10 +43,6 @@ _KINDS: dict[str, Kind] = {
     "DOUBLE": "number",
     **dict.fromkeys([*_INTEGERS, *(f"U{name}" for name in _INTEGERS)], "integer"),
 }
-
-
-#: Scalar functions of the engine's version; asking its catalog takes longer than all the rest of a check.
-_FUNCTIONS: dict[str, frozenset[str]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +86,14 @@ class DuckDBSource:
             columns: The columns that exist.
         """
         with DuckDBEngine(self, columns=None) as engine:
-            reads = engine.reads(text, what=what, columns=columns, open_names=self.open_names)
+            reader = engine.read(text, what=what, columns=columns, open_names=self.open_names)
+            reads = tuple(reader.reads)
             if self.files is not None:
                 engine.relation = self.files.relation(list(reads))
-            return reads, *engine.type_of(text, list(reads), what)
+            engine.check_columns(reader)
+            found = engine.type_of(text, list(reads), what)
+            engine.check_calls(reader)
+            return reads, *found
 
     def prepared(self, target: Path | None) -> DuckDBSource:  # noqa: ARG002 - everything happens in this process
         """Return the data as it is."""
@@ -151,22 +152,75 @@ class DuckDBEngine:
             rows = self._connection.execute(f"DESCRIBE SELECT * FROM {self.relation}").fetchall()
         return {name: (_kind(type_), type_) for name, type_, *_ in rows}
 
-    def reads(self, text: str, *, what: str, columns: Collection[str], open_names: bool) -> tuple[str, ...]:
-        """Parse an expression, check that it is a function of one row, and return the columns it reads."""
+    def read(self, text: str, *, what: str, columns: Collection[str], open_names: bool) -> expressions.Reader:
+        """Parse an expression, check that it is a function of one row, and return what it reads and calls."""
         with _own_errors("parse an expression"):
             serialized, empty = (
                 str(self._connection.execute("SELECT json_serialize_sql($1)", [sql]).fetchall()[0][0])
                 for sql in (expressions.statement(text), expressions.statement("1"))
             )
-            functions = self._functions()
-        reader = expressions.Reader(what=what, columns=columns, open_names=open_names, functions=functions)
-        return reader.read(serialized, empty)
+        reader = expressions.Reader(what=what, columns=columns, open_names=open_names)
+        reader.read(serialized, empty)
+        return reader
 
-    def _functions(self) -> frozenset[str]:
-        if self.version not in _FUNCTIONS:
-            names = self._connection.execute(expressions.FUNCTIONS).fetchall()
-            _FUNCTIONS[self.version] = frozenset(name for (name,) in names)
-        return _FUNCTIONS[self.version]
+    def check_columns(self, reader: expressions.Reader) -> None:
+        """Check that the columns have types whose cells are known to break nothing. Reads no row."""
+        if not reader.reads:
+            return
+        with _own_errors("read the schema"):
+            listed = ", ".join(quote(name) for name in reader.reads)
+            found = self._connection.sql(f"SELECT {listed} FROM {self.relation}").types
+        for name, type_ in zip(reader.reads, found, strict=True):
+            if not _is_known(type_):
+                raise SchemaError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} reads {name!r}, whose type {type_} it cannot take.",
+                    hint="cast the column before: to text, numbers, dates, lists or structs",
+                )
+            if name in reader.repeated and type_.id not in functions.SIZED:
+                raise SchemaError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} reads {name!r} in a lambda, once for each item of a list.",
+                    hint="a lambda may read its own parameters, and columns of numbers and dates",
+                )
+
+    def check_calls(self, reader: expressions.Reader) -> None:
+        """Try each call with its own constants on made-up cells: what fails here would fail after the charge."""
+        import duckdb
+
+        for call in reader.calls:
+            try:
+                # proof: row-local.expressions
+                self._connection.execute(f"SELECT {self._made_up(call, list(reader.reads))}").fetchall()
+            except (duckdb.Error, KeyError) as error:
+                told = "" if isinstance(error, KeyError) else f": {str(error).splitlines()[0]}"
+                raise InputError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} calls {call.name!r} with constants or types it does not take{told}.",
+                    hint="try the call on a made-up row; in lambdas, cast or cut dates outside",
+                ) from None
+
+    def _made_up(self, call: expressions.Call, reads: list[str]) -> str:
+        """A call as SQL, with cells of our own where columns stood."""
+        texts = [self._text(node) for node in call.arguments]
+        if call.name in functions.TYPED:
+            if call.inside:
+                raise KeyError(call.name)
+            listed = ", ".join(quote(name) for name in reads) or "1"
+            others = [place for place in range(len(texts)) if place not in call.constants]
+            asked = ", ".join(f"TRY({texts[place]})" for place in others)
+            bound = f"SELECT {asked} FROM (SELECT {listed} FROM {self.relation}) AS source"
+            for place, type_ in zip(others, self._connection.sql(bound).types, strict=True):
+                texts[place] = functions.CELLS[str(type_)]
+        else:
+            cell = "'{}'" if call.name in functions.PATHS else "['a']" if call.name == "array_to_string" else "'a'"
+            texts = [text if place in call.constants else cell for place, text in enumerate(texts)]
+        return f"{quote(call.name)}({', '.join(texts)})"
+
+    def _text(self, node: Any) -> str:
+        """An argument's tree as SQL."""
+        tree = self._connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()[0][0]
+        whole = json.loads(str(tree))
+        whole["statements"][0]["node"]["select_list"] = [node]
+        made = self._connection.execute("SELECT json_deserialize_sql($1::JSON)", [json.dumps(whole)]).fetchall()[0][0]
+        return str(made).removeprefix("SELECT ")
 
     def type_of(self, text: str, reads: list[str], what: str) -> tuple[Kind, str]:
         """Bind an expression to the columns it reads. Reads no row."""
@@ -244,6 +298,12 @@ class DuckDBEngine:
         """How much of the running query is done, as far as DuckDB knows."""
         percent = self._connection.query_progress()
         return percent / 100 if percent >= 0 else None
+
+
+def _is_known(type_: Any) -> bool:
+    """Whether a type, and all inside it, is in the list."""
+    inner = type_.children if type_.id in ("list", "array", "struct", "map") else []
+    return type_.id in functions.TYPES and all(_is_known(child) for name, child in inner if name != "size")
 
 
 def _kind(type_: str) -> Kind:
