@@ -187,6 +187,8 @@ class Reader:
                 self._refuse(f"calls {name!r} with a column where only a constant is safe (argument {place + 1})")
             if name in functions.PATHS:
                 self._path(name, nodes[place])
+            if name in functions.PARTED and not {text.lower() for text in _texts(nodes[place]) or ["?"]} <= functions.PARTS:
+                self._refuse(f"calls {name!r} with a part of a date that is not taken here")
             if name in functions.LENGTHS and not _number(nodes[place]) <= functions.LONGEST:
                 self._refuse(f"calls {name!r} with a length that is no whole number up to {functions.LONGEST}")
         self.calls.append(Call(name=name, arguments=nodes, constants=constants, inside=self.inside))

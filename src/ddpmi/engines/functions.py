@@ -27,7 +27,7 @@ _LISTS = """list_contains array_contains list_has array_has list_has_any list_ha
 array_position array_indexof list_distinct array_distinct list_unique array_unique list_sort array_sort list_reverse_sort array_reverse_sort
 list_slice array_slice list_extract array_extract list_element list_concat array_concat list_cat array_cat list_value list_pack list_filter
 array_filter filter list_transform array_transform list_apply array_apply apply flatten list_intersect array_intersect cardinality
-map_keys map_values map_extract map_extract_value element_at map_contains map struct_extract struct_pack row"""
+map_keys map_values map_extract map_extract_value element_at map_contains struct_extract struct_pack row"""
 #: Built-in macros that expand to such functions of their arguments alone.
 MACROS = frozenset(
     {"nullif", "if", "split_part", "date_add", "days_in_month", "fdiv", "fmod", "array_to_string"}
@@ -43,6 +43,12 @@ _REGEXES = dict.fromkeys(["string_split_regex", "str_split_regex"], (1, 2))
 _GROUPS = dict.fromkeys(["regexp_extract", "regexp_extract_all"], (1, 2, 3))
 _PARTS = dict.fromkeys(
     ["date_part", "datepart", "date_trunc", "datetrunc", "date_diff", "datediff", "date_sub", "datesub"], (0,)
+)
+#: Functions of a part of a date, and the parts.
+PARTED = frozenset(_PARTS)
+PARTS = frozenset(
+    """year month day decade century millennium quarter week yearweek isodow dow weekday dayofweek doy dayofyear
+hour minute second millisecond milliseconds microsecond microseconds era epoch julian""".split()
 )
 #: Functions of JSON whose path is given. "..", which finds every member of a member again, grows with the square of a cell.
 PATHS = dict.fromkeys([name for name in [*_JSONS.split(), "->>"] if name != "json_valid"], (1,))
