@@ -22,22 +22,26 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from hostile_cells import CELLS, STANDS_FOR
 
 from ddpmi.engines import functions
+from hostile_cells import CELLS, STANDS_FOR
 
 OUT = Path(__file__).parent / "results" / "expression-sweep.json"
 #: Types of the catalog that no column of an expression has.
 _OTHER = {"BIT", "BIGNUM", "UNION", "VARIANT", "GEOMETRY", "TIME_NS", "TIMESTAMPTZ_NS", "TIME WITH TIME ZONE", "LAMBDA"}
 _PATHS = {"VARCHAR": ["'$.a'", "'$.*'", "'a'", "'/a/0'"], "VARCHAR[]": ["['$.a', '$[0]']"], "BIGINT": ["0", "-1"]}
 _REGEX = {"VARCHAR": ["'(a*)*b'", "''"], "VARCHAR[]": ["['x', 'y']"], "INTEGER": ["1"]}
+_LIKE = {1: ["'%a_%'", "'*a?[b-d]*'", "'%a%b'"]}
+_ESCAPED = {1: ["'%a!_'", "'a'"], 2: ["'!'"]}
+_PARTS = {0: [f"'{part}'" for part in sorted(functions.PARTS)]}
+#: Good constants where a constant must stand.
 _GOOD: dict[str, dict[int, list[str]]] = {
-    **dict.fromkeys(["~~", "!~~", "~~*", "!~~*", "~~~"], {1: ["'%a_%'", "'*a?[b-d]*'", "'%a%b'"]}),
-    **dict.fromkeys(["like_escape", "ilike_escape", "not_like_escape", "not_ilike_escape"], {1: ["'%a!_'", "'a'"], 2: ["'!'"]}),
-    **dict.fromkeys(functions.PARTED, {0: [f"'{part}'" for part in sorted(functions.PARTS)]}),
-    **dict.fromkeys(["strptime", "try_strptime"], {1: ["'%Y-%m-%d'", "['%Y', '%s']"]}),
-    **dict.fromkeys(functions.LENGTHS, {1: ["5", "1000"]}),
-    "regexp_replace": {1: ["'a*'", "'(.)'"], 2: ["'xx'", "'\\1\\1'"], 3: ["'g'"]},
+    **dict.fromkeys(("~~", "!~~", "~~*", "!~~*", "~~~"), _LIKE),
+    **dict.fromkeys(("like_escape", "ilike_escape", "not_like_escape", "not_ilike_escape"), _ESCAPED),
+    **dict.fromkeys(functions.PARTED, _PARTS),
+    **{name: {1: ["'%Y-%m-%d'", "['%Y', '%s']"]} for name in ("strptime", "try_strptime")},
+    **{name: {1: ["5", "1000"]} for name in functions.LENGTHS},
+    "regexp_replace": {1: ["'a*'", "'(.)'"], 2: ["'xx'", r"'\1\1'"], 3: ["'g'"]},
     "replace": {2: ["''", "'xy'"]},
     "timezone": {0: ["'Europe/Berlin'", "'UTC'"]},
     "time_bucket": {0: ["INTERVAL '7 days'", "INTERVAL 1 MONTH", "INTERVAL '1 microsecond'"]},
@@ -89,7 +93,10 @@ def of_syntax() -> list[dict[str, Any]]:
         forms.append(_form("nullif", "nullif({0}, {1})", [type_, type_]))
         forms.append(_form("if", "if({0}, {1}, {1})", ["BOOLEAN", type_]))
     for type_ in ("VARCHAR", "JSON", "BIGINT[]", "VARCHAR[]", "VARCHAR[][]", "DOUBLE[3]", "BLOB"):
-        forms += [_form("extract", "{0}[{1}]", [type_, "BIGINT"]), _form("slice", "{0}[{1}:{2}]", [type_, "BIGINT", "BIGINT"])]
+        forms += [
+            _form("extract", "{0}[{1}]", [type_, "BIGINT"]),
+            _form("slice", "{0}[{1}:{2}]", [type_, "BIGINT", "BIGINT"]),
+        ]
         forms.append(_form("slice", "{0}[{1}:{2}:{3}]", [type_, "BIGINT", "BIGINT", "BIGINT"]))
     forms += [
         _form("extract", "{0}[{1}]", ["MAP(VARCHAR, BIGINT)", "VARCHAR"]),
@@ -110,7 +117,11 @@ def of_syntax() -> list[dict[str, Any]]:
     for name in sorted(functions.MACROS):
         if name in ("list_append", "list_prepend"):
             order = "{0}, {1}" if name == "list_append" else "{1}, {0}"
-            forms += [_form(name, f"{name}({order})", [type_, type_.removesuffix("[]")]) for type_ in lists if type_ != "VARCHAR[][]"]
+            forms += [
+                _form(name, f"{name}({order})", [type_, type_.removesuffix("[]")])
+                for type_ in lists
+                if type_ != "VARCHAR[][]"
+            ]
         elif name.startswith("list_"):
             forms += [_form(name, f"{name}({{0}})", [type_]) for type_ in lists]
     return forms + of_lambdas()
@@ -118,8 +129,27 @@ def of_syntax() -> list[dict[str, Any]]:
 
 def of_lambdas() -> list[dict[str, Any]]:
     """Bodies that fail for some items."""
-    bodies = ["i", "i + 1", "CAST(i AS TINYINT)", "chr(CAST(i AS INTEGER))", "1 / i", "CAST(i AS DATE)", "i || 'x'", "i > {1}", "TRY(i // 0)"]
-    names = ["list_transform", "array_transform", "list_apply", "array_apply", "apply", "list_filter", "array_filter", "filter"]
+    bodies = [
+        "i",
+        "i + 1",
+        "CAST(i AS TINYINT)",
+        "chr(CAST(i AS INTEGER))",
+        "1 / i",
+        "CAST(i AS DATE)",
+        "i || 'x'",
+        "i > {1}",
+        "TRY(i // 0)",
+    ]
+    names = [
+        "list_transform",
+        "array_transform",
+        "list_apply",
+        "array_apply",
+        "apply",
+        "list_filter",
+        "array_filter",
+        "filter",
+    ]
     return [
         _form(name, f"{name}({{0}}, lambda i: {body})", [type_, "BIGINT"])
         for name in names
@@ -202,10 +232,20 @@ def main() -> None:
         answers = sweep([form for form in forms if not only or form["name"] in only])
         counts = Counter(answer["outcome"] for answer in answers)
         queries = sum(answer["tried"] for answer in answers)
-        found[group] = {"forms": len(answers), **{name: counts[name] for name in ("passed", "refused", "failed")}, "queries": queries}
+        found[group] = {
+            "forms": len(answers),
+            **{name: counts[name] for name in ("passed", "refused", "failed")},
+            "queries": queries,
+        }
         print(f"{group:10} {found[group]} in {time.perf_counter() - started:.0f} s", flush=True)
-        failed += [{key: answer[key] for key in ("name", "text", "types", "why")} for answer in answers if answer["outcome"] == "failed"]
-        names = {answer["name"] for answer in answers} - {answer["name"] for answer in answers if answer["outcome"] != "refused"}
+        failed += [
+            {key: answer[key] for key in ("name", "text", "types", "why")}
+            for answer in answers
+            if answer["outcome"] == "failed"
+        ]
+        names = {answer["name"] for answer in answers} - {
+            answer["name"] for answer in answers if answer["outcome"] != "refused"
+        }
         print("never taken:", *sorted(names))
     for answer in failed:
         print(answer)

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-from hostile_cells import CELLS, LONG, USUAL
 
 from ddpmi.engines import expressions
 from ddpmi.engines.duckdb import DuckDBEngine, DuckDBSource
 from ddpmi.errors import InputError
+from hostile_cells import CELLS, LONG, USUAL
 
 #: Rows of one table, and the bytes that no result of short cells may reach.
 ROWS, SHORT = 600, 20_000
@@ -51,7 +51,9 @@ class Worker:
     """One database and one engine whose door is asked."""
 
     def __init__(self, memory: str = "1500MB") -> None:
-        self.engine = DuckDBEngine(DuckDBSource(query=None, frame=_empty(), settings={"memory_limit": memory}), columns=None)
+        self.engine = DuckDBEngine(
+            DuckDBSource(query=None, frame=_empty(), settings={"memory_limit": memory}), columns=None
+        )
         self.con = self.engine._connection  # noqa: SLF001 - the very settings of the product
         self.tried = self.public = 0
 
@@ -80,7 +82,8 @@ class Worker:
         made = list(itertools.product(*cells)) if count <= rows else _some(cells, rows)
         made += [tuple(next(values) for values in usual) for _ in range(20)]
         listed = ", ".join(
-            "(" + ", ".join(f"CAST({cell} AS {type_})" for cell, type_ in zip(row, types, strict=True)) + ")" for row in made
+            "(" + ", ".join(f"CAST({cell} AS {type_})" for cell, type_ in zip(row, types, strict=True)) + ")"
+            for row in made
         )
         names = ", ".join(f"c{place}" for place in range(len(types)))
         self.con.execute(f"CREATE OR REPLACE TEMP TABLE cells AS SELECT * FROM (VALUES {listed}) AS v({names})")
@@ -94,12 +97,20 @@ class Worker:
         try:
             found = self.con.execute(sql).to_arrow_table()
             self.con.execute(f"SELECT count(*) FROM cells WHERE {guarded} IS NOT NULL").fetchall()
-            if str(self.con.execute(f"SELECT typeof(x) FROM (SELECT {guarded} AS x FROM cells LIMIT 1)").fetchall()[0][0]) == "BOOLEAN":
+            if (
+                str(
+                    self.con.execute(f"SELECT typeof(x) FROM (SELECT {guarded} AS x FROM cells LIMIT 1)").fetchall()[0][
+                        0
+                    ]
+                )
+                == "BOOLEAN"
+            ):
                 self.con.execute(f"SELECT count(*) FROM cells WHERE {guarded}").fetchall()
         except duckdb.Error as error:
             raise Failed(f"{type(error).__name__}: {str(error)[:120]}") from None
         except (RuntimeError, ValueError) as error:
             raise Failed(f"{type(error).__name__}: {str(error)[:120]}") from None
+        assert found is not None
         found.validate(full=True)
         largest = max((len(cell.as_buffer()) for cell in found["result"] if cell.is_valid), default=0)
         if largest > limit:
@@ -117,7 +128,11 @@ def _empty() -> Any:
 def _some(cells: list[list[str]], count: int) -> list[tuple[str, ...]]:
     seeded = random.Random(7)
     every = max(len(values) for values in cells)
-    rows = [tuple(values[(start + shift * place) % len(values)] for place, values in enumerate(cells)) for start in range(every) for shift in (0, 1, 5)]
+    rows = [
+        tuple(values[(start + shift * place) % len(values)] for place, values in enumerate(cells))
+        for start in range(every)
+        for shift in (0, 1, 5)
+    ]
     return rows + [tuple(seeded.choice(values) for values in cells) for _ in range(count - len(rows))]
 
 
@@ -177,8 +192,17 @@ def _with_long_cells(worker: Worker, form: Form, text: str) -> None:
         return
     usual = [USUAL.get(type_, CELLS[type_][:1])[:1] for type_ in form.types]
     long = [LONG.get(type_, usual[place]) for place, type_ in enumerate(form.types)]
-    cases = [usual[:place] + [[cell]] + usual[place + 1 :] for place, cells in enumerate(long) for cell in cells if cells != usual[place]]
-    cases += [[[cells[(start + shift * place) % len(cells)]] for place, cells in enumerate(long)] for start in range(10) for shift in (0, 1)]
+    cases = [
+        [*usual[:place], [cell], *usual[place + 1 :]]
+        for place, cells in enumerate(long)
+        for cell in cells
+        if cells != usual[place]
+    ]
+    cases += [
+        [[cells[(start + shift * place) % len(cells)]] for place, cells in enumerate(long)]
+        for start in range(10)
+        for shift in (0, 1)
+    ]
     seen: list[list[list[str]]] = []
     for case in cases:
         if case in seen:

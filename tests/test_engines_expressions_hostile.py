@@ -11,8 +11,7 @@ import pytest
 from ddpmi import Bounds, Budget, InputError, Plan, SchemaError, exact, observe, sql
 from ddpmi.testing import exact_sums
 
-PLAN = Plan(budget=Budget(1, 1e-6), bounds=Bounds(pairs=2))
-DAY = dt.datetime(2020, 5, 17, 10, 11, 12)
+DAY = dt.datetime(2020, 5, 17, 10, 11, 12)  # noqa: DTZ001 - a timestamp without a zone
 ROWS = pa.table(
     {
         "unit": [1, 2, 3],
@@ -76,7 +75,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_one_cell_can_break_is_refused(name: str) -> None:
     """Functions whose errors TRY lets through, or whose result is as long as a cell says, are refused from the text alone."""
-    with pytest.raises(InputError, match="(calls|reads)"):
+    with pytest.raises(InputError, match="calls"):
         observe(ROWS, label=sql(BROKEN[name]))
 
 
@@ -161,8 +160,15 @@ ONE_BAD = {
     "CAST(ln(CAST(bad AS DOUBLE)) AS INTEGER)": "-1",
     "CAST(make_date(2020, CAST(bad AS INTEGER), 1) AS VARCHAR)": "13",
 }
-GOOD = {"CAST(CAST(bad AS DATE) AS VARCHAR)": "2020-02-28", "CAST(bad AS JSON) ->> 'a'": '{"a": 1}', "decode(unhex(bad))": "41"}
-GOOD |= {"CAST(strptime(bad, '%Y') AS DATE)": "2020", "CAST(CAST(bad AS TINYINT) + CAST(127 AS TINYINT) AS INTEGER)": "0"}
+GOOD = {
+    "CAST(CAST(bad AS DATE) AS VARCHAR)": "2020-02-28",
+    "CAST(bad AS JSON) ->> 'a'": '{"a": 1}',
+    "decode(unhex(bad))": "41",
+}
+GOOD |= {
+    "CAST(strptime(bad, '%Y') AS DATE)": "2020",
+    "CAST(CAST(bad AS TINYINT) + CAST(127 AS TINYINT) AS INTEGER)": "0",
+}
 
 
 @pytest.mark.parametrize("stored", ["arrow", "parquet"])
@@ -213,7 +219,9 @@ def test_columns_of_types_that_were_not_swept_are_refused(tmp_path) -> None:
         observe(ROWS, label=sql("CAST(CAST(label AS VARIANT) AS VARCHAR)"))
 
 
-@pytest.mark.parametrize("text", ["len(list_transform(list, lambda i: list))", "len(list_transform(list, lambda i: text || i))"])
+@pytest.mark.parametrize(
+    "text", ["len(list_transform(list, lambda i: list))", "len(list_transform(list, lambda i: text || i))"]
+)
 def test_a_lambda_reads_no_long_cells(text: str) -> None:
     """A list of lists as long as itself would grow with the square of a cell."""
     with pytest.raises(SchemaError, match="once for each item"):

@@ -128,7 +128,9 @@ class Reader:
             self._walk(node["lhs"], bound)
             self._walk(node["expr"], bound)
             self._path("->", node["expr"])
-            self.calls.append(Call(name="->>", arguments=(node["lhs"], node["expr"]), constants=(1,), inside=self.inside))
+            self.calls.append(
+                Call(name="->>", arguments=(node["lhs"], node["expr"]), constants=(1,), inside=self.inside)
+            )
             return
         # A lambda that read another one's parameters, or long cells, would grow with the square of a row.
         before, self.inside = self.inside, True
@@ -170,7 +172,9 @@ class Reader:
             self._refuse(f"calls {name!r} with DISTINCT, FILTER or a schema")
         # proof: row-local.expressions
         if name not in functions.FUNCTIONS:
-            self._refuse(f"calls {name!r}, which is not known to be a function of one row's columns that no cell can break")
+            self._refuse(
+                f"calls {name!r}, which is not known to be a function of one row's columns that no cell can break"
+            )
         self._arguments(name, node.get("arguments") or [])
 
     def _arguments(self, name: str, given: list[dict[str, Any]]) -> None:
@@ -187,7 +191,10 @@ class Reader:
                 self._refuse(f"calls {name!r} with a column where only a constant is safe (argument {place + 1})")
             if name in functions.PATHS:
                 self._path(name, nodes[place])
-            if name in functions.PARTED and not {text.lower() for text in _texts(nodes[place]) or ["?"]} <= functions.PARTS:
+            if (
+                name in functions.PARTED
+                and not {text.lower() for text in _texts(nodes[place]) or ["?"]} <= functions.PARTS
+            ):
                 self._refuse(f"calls {name!r} with a part of a date that is not taken here")
             if name in functions.LENGTHS and not _number(nodes[place]) <= functions.LONGEST:
                 self._refuse(f"calls {name!r} with a length that is no whole number up to {functions.LONGEST}")

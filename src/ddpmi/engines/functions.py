@@ -6,35 +6,39 @@ into NULL, and no cell says how large a result is. A function that a newer DuckD
 
 from __future__ import annotations
 
-_OPERATORS = "+ - * / // % ** ^ & | << >> ~ || ~~ !~~ ~~* !~~* ~~~ ^@ && @> <@ ->> @ like_escape ilike_escape not_like_escape not_ilike_escape"
-_NUMBERS = """add subtract multiply divide mod power pow xor abs acos acosh asin asinh atan atan2 atanh cbrt ceil ceiling cos cosh cot degrees even
-exp floor gamma lgamma ln log log10 log2 pi radians round round_even sign signbit sin sinh sqrt tan tanh trunc isfinite isinf isnan greatest
-least gcd greatest_common_divisor lcm least_common_multiple bit_count factorial"""
-_TIMES = """year month day decade century millennium quarter week weekofyear weekday dayofweek dayofmonth dayofyear isodow yearweek hour
-minute second millisecond microsecond era epoch julian dayname monthname last_day date_part datepart date_trunc
-datetrunc date_diff datediff date_sub datesub make_date make_time make_timestamp to_timestamp to_microseconds to_milliseconds to_seconds
-to_minutes to_hours to_days to_weeks to_months to_quarters to_years to_decades to_centuries to_millennia strftime strptime try_strptime
-timezone time_bucket"""
-_TEXTS = """lower lcase upper ucase length len strlen char_length character_length length_grapheme octet_length bit_length left right
-left_grapheme right_grapheme substr substring substring_grapheme trim ltrim rtrim replace reverse starts_with ends_with prefix suffix contains
-position strpos instr split string_split str_split string_to_array string_split_regex str_split_regex regexp_split_to_array regexp_matches
-regexp_full_match regexp_extract regexp_extract_all regexp_replace regexp_escape concat lpad rpad ascii unicode ord chr md5 sha1
-sha256 hash translate strip_accents nfc_normalize url_decode url_encode overlay to_base64 base64 from_base64 hex to_hex unhex from_hex encode
-decode parse_filename parse_path parse_dirname parse_dirpath typeof"""
-_JSONS = """json_extract json_extract_path json_extract_string json_extract_path_text json_value json_exists json_type json_valid
-json_array_length json_keys"""
-_LISTS = """list_contains array_contains list_has array_has list_has_any list_has_all array_has_any array_has_all list_position list_indexof
-array_position array_indexof list_distinct array_distinct list_unique array_unique list_sort array_sort list_reverse_sort array_reverse_sort
-list_slice array_slice list_extract array_extract list_element list_concat array_concat list_cat array_cat list_value list_pack list_filter
-array_filter filter list_transform array_transform list_apply array_apply apply flatten list_intersect array_intersect cardinality
-map_keys map_values map_extract map_extract_value element_at map_contains struct_extract struct_pack row"""
+_OPERATORS = """+ - * / // % ** ^ & | << >> ~ || ~~ !~~ ~~* !~~* ~~~ ^@ && @> <@ ->> @ like_escape ilike_escape not_like_escape
+not_ilike_escape"""
+_NUMBERS = """add subtract multiply divide mod power pow xor abs acos acosh asin asinh atan atan2 atanh cbrt ceil ceiling cos cosh
+cot degrees even exp floor gamma lgamma ln log log10 log2 pi radians round round_even sign signbit sin sinh sqrt tan
+tanh trunc isfinite isinf isnan greatest least gcd greatest_common_divisor lcm least_common_multiple bit_count
+factorial"""
+_TIMES = """year month day decade century millennium quarter week weekofyear weekday dayofweek dayofmonth dayofyear isodow
+yearweek hour minute second millisecond microsecond era epoch julian dayname monthname last_day date_part datepart
+date_trunc datetrunc date_diff datediff date_sub datesub make_date make_time make_timestamp to_timestamp
+to_microseconds to_milliseconds to_seconds to_minutes to_hours to_days to_weeks to_months to_quarters to_years
+to_decades to_centuries to_millennia strftime strptime try_strptime timezone time_bucket"""
+_TEXTS = """lower lcase upper ucase length len strlen char_length character_length length_grapheme octet_length bit_length left
+right left_grapheme right_grapheme substr substring substring_grapheme trim ltrim rtrim replace reverse starts_with
+ends_with prefix suffix contains position strpos instr split string_split str_split string_to_array
+string_split_regex str_split_regex regexp_split_to_array regexp_matches regexp_full_match regexp_extract
+regexp_extract_all regexp_replace regexp_escape concat lpad rpad ascii unicode ord chr md5 sha1 sha256 hash
+translate strip_accents nfc_normalize url_decode url_encode overlay to_base64 base64 from_base64 hex to_hex unhex
+from_hex encode decode parse_filename parse_path parse_dirname parse_dirpath typeof"""
+_JSONS = """json_extract json_extract_path json_extract_string json_extract_path_text json_value json_exists json_type
+json_valid json_array_length json_keys"""
+_LISTS = """list_contains array_contains list_has array_has list_has_any list_has_all array_has_any array_has_all list_position
+list_indexof array_position array_indexof list_distinct array_distinct list_unique array_unique list_sort array_sort
+list_reverse_sort array_reverse_sort list_slice array_slice list_extract array_extract list_element list_concat
+array_concat list_cat array_cat list_value list_pack list_filter array_filter filter list_transform array_transform
+list_apply array_apply apply flatten list_intersect array_intersect cardinality map_keys map_values map_extract
+map_extract_value element_at map_contains struct_extract struct_pack row"""
 #: Built-in macros that expand to such functions of their arguments alone.
 MACROS = frozenset(
     {"nullif", "if", "split_part", "date_add", "days_in_month", "fdiv", "fmod", "array_to_string"}
     | {"list_append", "list_prepend", "list_reverse", "list_first", "list_last"}
     | {"list_min", "list_max", "list_sum", "list_avg", "list_count"}
 )
-FUNCTIONS = frozenset(" ".join([_OPERATORS, _NUMBERS, _TIMES, _TEXTS, _JSONS, _LISTS]).split()) | MACROS
+FUNCTIONS = frozenset(f"{_OPERATORS} {_NUMBERS} {_TIMES} {_TEXTS} {_JSONS} {_LISTS}".split()) | MACROS
 
 _PATTERN = dict.fromkeys(["~~", "!~~", "~~*", "!~~*", "~~~"], (1,))
 _ESCAPED = dict.fromkeys(["like_escape", "ilike_escape", "not_like_escape", "not_ilike_escape"], (1, 2))
@@ -46,10 +50,9 @@ _PARTS = dict.fromkeys(
 )
 #: Functions of a part of a date, and the parts.
 PARTED = frozenset(_PARTS)
-PARTS = frozenset(
-    """year month day decade century millennium quarter week yearweek isodow dow weekday dayofweek doy dayofyear
-hour minute second millisecond milliseconds microsecond microseconds era epoch julian""".split()
-)
+_NAMED = """year month day decade century millennium quarter week yearweek isodow dow weekday dayofweek doy dayofyear
+hour minute second millisecond milliseconds microsecond microseconds era epoch julian"""
+PARTS = frozenset(_NAMED.split())
 #: Functions of JSON whose path is given. "..", which finds every member of a member again, grows with the square of a cell.
 PATHS = dict.fromkeys([name for name in [*_JSONS.split(), "->>"] if name != "json_valid"], (1,))
 #: Functions whose result is as long as a number says.
@@ -74,7 +77,10 @@ CONSTANTS: dict[str, tuple[int, ...]] = {
 #: How many arguments, where other forms are refused.
 ARGUMENTS = {"timezone": 2, "time_bucket": 2}
 #: Functions that raise, for every cell, where they do not take the type: they are tried on a made-up cell of that type.
-TYPED = frozenset({*_PARTS, "timezone", "time_bucket"} | {"weekday", "dayofweek", "dayofyear", "isodow", "week", "weekofyear", "yearweek", "era"})
+TYPED = frozenset(
+    {*_PARTS, "timezone", "time_bucket"}
+    | {"weekday", "dayofweek", "dayofyear", "isodow", "week", "weekofyear", "yearweek", "era"}
+)
 #: A made-up cell for each type, as SQL.
 CELLS = {
     "DATE": "DATE '2001-02-03'",
@@ -88,15 +94,81 @@ CELLS = {
 }
 #: Types that columns and casts may have, as DuckDB's types name themselves.
 TYPES = frozenset(
-    {"boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint", "uhugeint"}
-    | {"float", "double", "decimal", "varchar", "blob", "date", "time", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"}
+    {
+        "boolean",
+        "tinyint",
+        "smallint",
+        "integer",
+        "bigint",
+        "hugeint",
+        "utinyint",
+        "usmallint",
+        "uinteger",
+        "ubigint",
+        "uhugeint",
+    }
+    | {
+        "float",
+        "double",
+        "decimal",
+        "varchar",
+        "blob",
+        "date",
+        "time",
+        "timestamp",
+        "timestamp_s",
+        "timestamp_ms",
+        "timestamp_ns",
+    }
     | {"timestamp with time zone", "interval", "uuid", "enum", "list", "array", "struct", "map", "null"}
 )
 #: Types whose cells have one size.
 SIZED = TYPES - {"varchar", "blob", "list", "array", "struct", "map"}
 #: Other names of these types.
 ALIASES = frozenset(
-    {"json", "int1", "int2", "int4", "int8", "int16", "int32", "int64", "int128", "uint8", "uint16", "uint32", "uint64", "uint128"}
-    | {"short", "int", "integral", "signed", "long", "bool", "logical", "dec", "numeric", "float4", "real", "float8", "bytea", "binary"}
-    | {"varbinary", "text", "string", "char", "bpchar", "nvarchar", "datetime", "timestamp_us", "timestamptz", "row", "guid"}
+    {
+        "json",
+        "int1",
+        "int2",
+        "int4",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "int128",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "uint128",
+    }
+    | {
+        "short",
+        "int",
+        "integral",
+        "signed",
+        "long",
+        "bool",
+        "logical",
+        "dec",
+        "numeric",
+        "float4",
+        "real",
+        "float8",
+        "bytea",
+        "binary",
+    }
+    | {
+        "varbinary",
+        "text",
+        "string",
+        "char",
+        "bpchar",
+        "nvarchar",
+        "datetime",
+        "timestamp_us",
+        "timestamptz",
+        "row",
+        "guid",
+    }
 )
