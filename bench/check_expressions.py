@@ -174,7 +174,7 @@ class Process:
     def __init__(self) -> None:
         self._worker: subprocess.Popen[str] | None = None
 
-    def ask(self, form: dict[str, Any], seconds: float = 90.0) -> dict[str, Any]:
+    def ask(self, form: dict[str, Any], seconds: float = 300.0) -> dict[str, Any]:
         """Return its answer; a form that ends the process or the time has failed."""
         if self._worker is None:
             path = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
@@ -211,7 +211,11 @@ def sweep(forms: list[dict[str, Any]], workers: int = 2) -> list[dict[str, Any]]
 
     def part(number: int) -> list[dict[str, Any]]:
         process = Process()
-        done = [{**form, **process.ask(form)} for form in forms[number::workers]]
+        done = []
+        for form in forms[number::workers]:
+            done.append({**form, **process.ask(form)})
+            if done[-1]["outcome"] == "failed":
+                print(done[-1]["text"], done[-1]["types"], done[-1]["why"], file=sys.stderr, flush=True)
         process.close()
         return done
 

@@ -91,11 +91,11 @@ class Worker:
     def run(self, text: str, limit: int) -> None:
         """Compute it on all rows; nothing may be raised, nothing grow, and every text be valid."""
         self.tried += 1
-        started = time.perf_counter()
+        started = time.process_time()
         guarded = expressions.guarded(text)
         sql = f"SELECT TRY(CAST({guarded} AS VARCHAR)) AS result FROM cells"
         try:
-            found = self.con.execute(sql).to_arrow_table()
+            found = self.con.sql(sql).to_arrow_table()
             self.con.execute(f"SELECT count(*) FROM cells WHERE {guarded} IS NOT NULL").fetchall()
             if (
                 str(
@@ -110,13 +110,12 @@ class Worker:
             raise Failed(f"{type(error).__name__}: {str(error)[:120]}") from None
         except (RuntimeError, ValueError) as error:
             raise Failed(f"{type(error).__name__}: {str(error)[:120]}") from None
-        assert found is not None
         found.validate(full=True)
         largest = max((len(cell.as_buffer()) for cell in found["result"] if cell.is_valid), default=0)
         if largest > limit:
             raise Failed(f"grows to {largest} bytes")
-        if time.perf_counter() - started > SECONDS:
-            raise Failed("takes longer than 5 seconds")
+        if time.process_time() - started > SECONDS:
+            raise Failed("takes more than 5 seconds of processor time")
 
 
 def _empty() -> Any:

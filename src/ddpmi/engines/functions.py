@@ -12,8 +12,8 @@ _NUMBERS = """add subtract multiply divide mod power pow xor abs acos acosh asin
 cot degrees even exp floor gamma lgamma ln log log10 log2 pi radians round round_even sign signbit sin sinh sqrt tan
 tanh trunc isfinite isinf isnan greatest least gcd greatest_common_divisor lcm least_common_multiple bit_count
 factorial"""
-_TIMES = """year month day decade century millennium quarter week weekofyear weekday dayofweek dayofmonth dayofyear isodow
-yearweek hour minute second millisecond microsecond era epoch julian dayname monthname last_day date_part datepart
+_TIMES = """year month day decade century millennium quarter week weekofyear weekday dayofweek dayofmonth dayofyear isodow isoyear
+yearweek hour minute second millisecond microsecond era epoch epoch_ms epoch_us epoch_ns julian dayname monthname last_day date_part datepart
 date_trunc datetrunc date_diff datediff date_sub datesub make_date make_time make_timestamp to_timestamp
 to_microseconds to_milliseconds to_seconds to_minutes to_hours to_days to_weeks to_months to_quarters to_years
 to_decades to_centuries to_millennia strftime strptime try_strptime timezone time_bucket"""
@@ -50,7 +50,7 @@ _PARTS = dict.fromkeys(
 )
 #: Functions of a part of a date, and the parts.
 PARTED = frozenset(_PARTS)
-_NAMED = """year month day decade century millennium quarter week yearweek isodow dow weekday dayofweek doy dayofyear
+_NAMED = """year month day decade century millennium quarter week yearweek isoyear isodow dow weekday dayofweek doy dayofyear
 hour minute second millisecond milliseconds microsecond microseconds era epoch julian"""
 PARTS = frozenset(_NAMED.split())
 #: Functions of JSON whose path is given. "..", which finds every member of a member again, grows with the square of a cell.
@@ -79,7 +79,7 @@ ARGUMENTS = {"timezone": 2, "time_bucket": 2}
 #: Functions that raise, for every cell, where they do not take the type: they are tried on a made-up cell of that type.
 TYPED = frozenset(
     {*_PARTS, "timezone", "time_bucket"}
-    | {"weekday", "dayofweek", "dayofyear", "isodow", "week", "weekofyear", "yearweek", "era"}
+    | {"isoyear", "weekday", "dayofweek", "dayofyear", "isodow", "week", "weekofyear", "yearweek", "era"}
 )
 #: A made-up cell for each type, as SQL.
 CELLS = {
