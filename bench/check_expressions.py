@@ -23,6 +23,7 @@ from typing import Any
 
 import duckdb
 
+import expression_compositions
 from ddpmi.engines import functions
 from hostile_cells import CELLS, STANDS_FOR
 
@@ -168,6 +169,11 @@ def of_casts() -> list[dict[str, Any]]:
     ] + [_form("TRY_CAST", f"TRY_CAST({{0}} AS {target})", ["VARCHAR"]) for target in SWEPT_TYPES]
 
 
+def of_compositions(count: int = 1200) -> list[dict[str, Any]]:
+    """Steps within steps."""
+    return [_form("composition", text, [type_]) for text, type_ in expression_compositions.drawn(count)]
+
+
 class Process:
     """A worker that is started again when it died or did not answer."""
 
@@ -214,6 +220,8 @@ def sweep(forms: list[dict[str, Any]], workers: int = 2) -> list[dict[str, Any]]
         done = []
         for form in forms[number::workers]:
             done.append({**form, **process.ask(form)})
+            if len(done) % 100 == 0:
+                print(len(done) * workers, "of", len(forms), file=sys.stderr, flush=True)
             if done[-1]["outcome"] == "failed":
                 print(done[-1]["text"], done[-1]["types"], done[-1]["why"], file=sys.stderr, flush=True)
         process.close()
@@ -228,7 +236,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", default=[])
     only = parser.parse_args().only
-    groups = {"functions": of_functions(), "syntax": of_syntax(), "casts": of_casts()}
+    groups = {
+        "functions": of_functions(),
+        "syntax": of_syntax(),
+        "casts": of_casts(),
+        "compositions": of_compositions(),
+    }
     found: dict[str, Any] = {"duckdb": duckdb.__version__, "listed": len(functions.FUNCTIONS)}
     failed = []
     for group, forms in groups.items():

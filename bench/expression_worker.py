@@ -151,13 +151,14 @@ def check(worker: Worker, form: Form, *, long: bool = True) -> str:
         text = form.text.format(*(constants.get(place, name) for place, name in enumerate(columns)))
         if not worker.taken(text, form.types, checked=form.checked):
             continue
-        taken = True
         worker.table(form.types, hostile)
         worker.run(text, SHORT)
         _by_statistics(worker, form, text, hostile)
-        _with_constants(worker, form, constants)
         if long:
             _with_long_cells(worker, form, text)
+        if not taken:
+            _with_constants(worker, form, constants)
+        taken = True
     return "passed" if taken else "refused"
 
 

@@ -12,11 +12,12 @@ _NUMBERS = """add subtract multiply divide mod power pow xor abs acos acosh asin
 cot degrees even exp floor gamma lgamma ln log log10 log2 pi radians round round_even sign signbit sin sinh sqrt tan
 tanh trunc isfinite isinf isnan greatest least gcd greatest_common_divisor lcm least_common_multiple bit_count
 factorial"""
-_TIMES = """year month day decade century millennium quarter week weekofyear weekday dayofweek dayofmonth dayofyear isodow isoyear
-yearweek hour minute second millisecond microsecond era epoch epoch_ms epoch_us epoch_ns julian dayname monthname last_day date_part datepart
-date_trunc datetrunc date_diff datediff date_sub datesub make_date make_time make_timestamp to_timestamp
-to_microseconds to_milliseconds to_seconds to_minutes to_hours to_days to_weeks to_months to_quarters to_years
-to_decades to_centuries to_millennia strftime strptime try_strptime timezone time_bucket"""
+_TIMES = """year month day decade century millennium quarter week weekofyear weekday dayofweek dayofmonth dayofyear isodow
+isoyear yearweek hour minute second millisecond microsecond era epoch epoch_ms epoch_us epoch_ns julian dayname
+monthname last_day date_part datepart date_trunc datetrunc date_diff datediff date_sub datesub make_date make_time
+make_timestamp to_timestamp to_microseconds to_milliseconds to_seconds to_minutes to_hours to_days to_weeks
+to_months to_quarters to_years to_decades to_centuries to_millennia strftime strptime try_strptime timezone
+time_bucket"""
 _TEXTS = """lower lcase upper ucase length len strlen char_length character_length length_grapheme octet_length bit_length left
 right left_grapheme right_grapheme substr substring substring_grapheme trim ltrim rtrim replace reverse starts_with
 ends_with prefix suffix contains position strpos instr split string_split str_split string_to_array
