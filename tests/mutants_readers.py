@@ -7,7 +7,7 @@ from mutant import Mutant
 MUTANTS = [
     Mutant(
         "the header comes from the first JSON record",
-        "engines/duckdb.py",
+        "engines/duckdb_sources.py",
         'dict.fromkeys(self.files.partitions, ("untyped", "VARCHAR"))',
         'dict.fromkeys(__import__("json").loads(open(self.files.paths[0]).readline()), ("untyped", "VARCHAR"))',
         "test_entrance.py -k first_json_record",

@@ -27,8 +27,8 @@ LAYERS = {
                 uncertainty views""",
     "text": "statements seeds contributions aggregates selection thresholds calibration shares combinations plan hints suggestions explain",
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",
-    "io": """engines engines.cells engines.draws engines.expressions engines.files engines.frames engines.lakes engines.progress
-             engines.texts engines.duckdb
+    "io": """engines engines.cells engines.draws engines.expressions engines.functions engines.files engines.frames engines.lakes
+             engines.progress engines.texts engines.duckdb engines.duckdb_sources
              engines.spark engines.spark_sessions engines.spark_sources engines.postgres
              ledger ledger_entries ledger_file ledger_schema""",
     "inside": "roles observations measurements curator",
@@ -42,8 +42,8 @@ PRIVATE = re.compile(r"(engines|ledger|observations|curator)\b|ledger_")
 
 # Law 4: each library of an engine, and the only modules that may import it.
 DRIVERS = {
-    "duckdb": r"(engines\.|tables_)duckdb",
-    "_duckdb": r"(engines\.|tables_)duckdb",
+    "duckdb": r"(engines\.|tables_)duckdb\w*",
+    "_duckdb": r"(engines\.|tables_)duckdb\w*",
     "pyspark": r"(engines\.|tables_)spark\w*",
     "py4j": r"engines\.spark\w*",
     "psycopg": r"engines\.postgres",

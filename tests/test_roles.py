@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ddpmi import InputError, SchemaError, observe, observe_counts, sql
-from ddpmi.engines.duckdb import DuckDBSource
+from ddpmi.engines.duckdb_sources import DuckDBSource
 from ddpmi.roles import checked_key
 
 ROWS = pa.table({"unit": [1], "feature": ["a"], "half": [0.5]})

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddpmi.engines import Engine, Kind, Source
-    from ddpmi.engines.duckdb import DuckDBSource
+    from ddpmi.engines.duckdb_sources import DuckDBSource
     from ddpmi.rankings import Ranking
     from ddpmi.roles import Role, Schema
     from ddpmi.spec import Columns
@@ -402,7 +402,7 @@ def _duckdb_source(
     data: Any, paths: list[str] | None, settings: Mapping[str, str], encoding: str | None
 ) -> DuckDBSource:
     from ddpmi.engines import files, frames, lakes
-    from ddpmi.engines.duckdb import DuckDBSource
+    from ddpmi.engines.duckdb_sources import DuckDBSource
 
     if paths is not None:
         lake = lakes.find_lake(paths[0]) if len(paths) == 1 else None

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from ddpmi.engines import expressions, files, frames
+from ddpmi.engines import expressions, files, frames, functions
 from ddpmi.engines.draws import HIDDEN, in_key_order, noisy
 from ddpmi.engines.progress import polled
 from ddpmi.errors import EngineError, InputError, SchemaError
-from ddpmi.statements import DUCKDB, Dialect, Step, quote
+from ddpmi.statements import DUCKDB, Step, quote
 from ddpmi.tables import KEYS, MemoryTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
 
     import duckdb
     import pyarrow as pa
 
     from ddpmi.calibration import TableNoise
     from ddpmi.engines import Kind
+    from ddpmi.engines.duckdb_sources import DuckDBSource
     from ddpmi.randomness import Source as Words
 
 _BATCH_ROWS = 1 << 20
 #: The first keeps windows out of core; the second turned a cheap join around and took three times as long.
 _OPTIMIZERS_OFF = ("top_n_window_elimination", "partial_aggregate_pushdown")
+#: These move parts of an expression out of its TRY, or compute with the least and largest cell outside of it.
+_OPTIMIZERS_UNSAFE = ("common_subexpressions", "in_clause", "statistics_propagation")  # proof: row-local.expressions
 _SETTINGS = ("memory_limit", "threads", "temp_directory")
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _KINDS: dict[str, Kind] = {
@@ -42,97 +44,6 @@ _KINDS: dict[str, Kind] = {
     "DOUBLE": "number",
     **dict.fromkeys([*_INTEGERS, *(f"U{name}" for name in _INTEGERS)], "integer"),
 }
-
-
-#: Scalar functions of the engine's version; asking its catalog takes longer than all the rest of a check.
-_FUNCTIONS: dict[str, frozenset[str]] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuckDBSource:
-    """Files, an Arrow table or reader, a frame, or a DuckDB relation."""
-
-    files: files.Files | None = None
-    frame: Any = None
-    query: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    engine: str = "duckdb"
-    dialect: Dialect = DUCKDB
-    known: dict[str, tuple[Kind, str]] = field(default_factory=dict, repr=False, compare=False)
-    """The schema, once it has been read."""
-
-    @property
-    def open_names(self) -> bool:
-        """Whether rows may have columns that the schema does not list."""
-        return self.files is not None and self.files.format == "json"
-
-    @property
-    def read_once(self) -> bool:
-        """Whether the data is used up by one reading."""
-        return frames.read_once(self.frame)
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether rows and types were made by the caller's program."""
-        return frames.in_memory(self.frame)
-
-    @property
-    def encoding(self) -> str | None:
-        """How the bytes of text files are read; None for data that says so itself."""
-        return None if self.files is None or self.files.format == "parquet" else self.files.encoding
-
-    def schema(self) -> dict[str, tuple[Kind, str]]:
-        """Return column -> (kind, type). Reads file metadata at most."""
-        if not self.known:
-            self.known.update(self._schema())
-        return dict(self.known)
-
-    def _schema(self) -> dict[str, tuple[Kind, str]]:
-        if self.files is not None and self.files.format == "json":
-            return dict.fromkeys(self.files.partitions, ("untyped", "VARCHAR"))
-        with DuckDBEngine(self, columns=None) as engine:
-            types = engine.types()
-        if self.files is None:
-            unread = frames.unread(self.frame)
-            return {name: ("other" if name in unread else kind, type_) for name, (kind, type_) in types.items()}
-        bare = set(self.files.partitions) if self.files.format == "parquet" else set(types)
-        return {name: ("untyped" if name in bare else kind, type_) for name, (kind, type_) in types.items()}
-
-    def check(self, text: str, *, what: str, columns: Collection[str]) -> tuple[tuple[str, ...], Kind, str]:
-        """Check that an expression is a function of one row; return the columns it reads, its kind and its type.
-
-        Args:
-            text: A scalar SQL expression.
-            what: How messages call it.
-            columns: The columns that exist.
-        """
-        with DuckDBEngine(self, columns=None) as engine:
-            reads = engine.reads(text, what=what, columns=columns, open_names=self.open_names)
-            self._check_cells(reads, engine)
-            if self.files is not None:
-                engine.relation = self.files.relation(list(reads))
-            return reads, *engine.type_of(text, list(reads), what)
-
-    def _check_cells(self, columns: Collection[str], engine: DuckDBEngine) -> None:
-        """Refuse columns of an expression whose reading could fail at one cell, from the schema alone."""
-        # proof: row-local.cells
-        if self.files is None:
-            unread = frames.unread(self.frame)
-            why = next((unread[name] for name in columns if name in unread), None)
-        elif self.files.format == "parquet":
-            why = files.unread(self.schema(), columns) or engine.coarse_times(self.files, columns)
-        else:
-            return
-        if why:
-            raise SchemaError(why, hint="cast it to text, or to a timestamp in microseconds, where the data is written")
-
-    def prepared(self, target: Path | None) -> DuckDBSource:  # noqa: ARG002 - everything happens in this process
-        """Return the data as it is."""
-        return self
-
-    def open(self, columns: list[str]) -> DuckDBEngine:
-        """Start an engine over these columns."""
-        return DuckDBEngine(self, columns=columns)
 
 
 class DuckDBEngine:
@@ -185,16 +96,16 @@ class DuckDBEngine:
             rows = self._connection.execute(f"DESCRIBE SELECT * FROM {self.relation}").fetchall()
         return {name: (_kind(type_), type_) for name, type_, *_ in rows}
 
-    def reads(self, text: str, *, what: str, columns: Collection[str], open_names: bool) -> tuple[str, ...]:
-        """Parse an expression, check that it is a function of one row, and return the columns it reads."""
+    def read(self, text: str, *, what: str, columns: Collection[str], open_names: bool) -> expressions.Reader:
+        """Parse an expression, check that it is a function of one row, and return what it reads and calls."""
         with _own_errors("parse an expression"):
             serialized, empty = (
                 str(self._connection.execute("SELECT json_serialize_sql($1)", [sql]).fetchall()[0][0])
                 for sql in (expressions.statement(text), expressions.statement("1"))
             )
-            functions = self._functions()
-        reader = expressions.Reader(what=what, columns=columns, open_names=open_names, functions=functions)
-        return reader.read(serialized, empty)
+        reader = expressions.Reader(what=what, columns=columns, open_names=open_names)
+        reader.read(serialized, empty)
+        return reader
 
     def coarse_times(self, read: files.Files, columns: Collection[str]) -> str | None:
         """Say which of the columns of Parquet files holds times in milliseconds, which fail to be read when they are too large."""
@@ -206,20 +117,76 @@ class DuckDBEngine:
             None if coarse is None else f"The column {coarse!r} holds timestamps in milliseconds, which are not read."
         )
 
-    def _functions(self) -> frozenset[str]:
-        if self.version not in _FUNCTIONS:
-            names = self._connection.execute(expressions.FUNCTIONS).fetchall()
-            _FUNCTIONS[self.version] = frozenset(name for (name,) in names)
-        return _FUNCTIONS[self.version]
+    def check_columns(self, reader: expressions.Reader) -> None:
+        """Check that the columns have types whose cells are known to break nothing. Reads no row."""
+        if not reader.reads:
+            return
+        with _own_errors("read the schema"):
+            listed = ", ".join(quote(name) for name in reader.reads)
+            found = self._connection.sql(f"SELECT {listed} FROM {self.relation}").types
+        for name, type_ in zip(reader.reads, found, strict=True):
+            if not _is_known(type_):
+                raise SchemaError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} reads {name!r}, whose type {type_} it cannot take.",
+                    hint="cast the column before: to text, numbers, dates, lists or structs",
+                )
+            if name in reader.repeated and type_.id not in functions.SIZED:
+                raise SchemaError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} reads {name!r} in a lambda, once for each item of a list.",
+                    hint="a lambda may read its own parameters, and columns of numbers and dates",
+                )
+
+    def check_calls(self, reader: expressions.Reader) -> None:
+        """Try each call with its own constants on made-up cells: what fails here would fail after the charge."""
+        import duckdb
+
+        for call in reader.calls:
+            try:
+                # proof: row-local.expressions
+                self._connection.execute(f"SELECT {self._made_up(call, list(reader.reads))}").fetchall()
+            except (duckdb.Error, KeyError) as error:
+                told = "" if isinstance(error, KeyError) else f": {str(error).splitlines()[0]}"
+                raise InputError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} calls {call.name!r} with constants or types it does not take{told}.",
+                    hint="try the call on a made-up row; in lambdas, cast or cut dates outside",
+                ) from None
+
+    def _made_up(self, call: expressions.Call, reads: list[str]) -> str:
+        """A call as SQL, with cells of our own where columns stood."""
+        texts = [self._text(node) for node in call.arguments]
+        if call.name in functions.TYPED:
+            if call.inside:
+                raise KeyError(call.name)
+            listed = ", ".join(quote(name) for name in reads) or "1"
+            others = [place for place in range(len(texts)) if place not in call.constants]
+            asked = ", ".join(f"TRY({texts[place]})" for place in others)
+            bound = f"SELECT {asked} FROM (SELECT {listed} FROM {self.relation}) AS source"
+            for place, type_ in zip(others, self._connection.sql(bound).types, strict=True):
+                texts[place] = functions.CELLS[str(type_)]
+        else:
+            cell = "'{}'" if call.name in functions.PATHS else "['a']" if call.name == "array_to_string" else "'a'"
+            texts = [text if place in call.constants else cell for place, text in enumerate(texts)]
+        return f"{quote(call.name)}({', '.join(texts)})"
+
+    def _text(self, node: Any) -> str:
+        """An argument's tree as SQL."""
+        tree = self._connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()[0][0]
+        whole = json.loads(str(tree))
+        whole["statements"][0]["node"]["select_list"] = [node]
+        made = self._connection.execute("SELECT json_deserialize_sql($1::JSON)", [json.dumps(whole)]).fetchall()[0][0]
+        return str(made).removeprefix("SELECT ")
 
     def type_of(self, text: str, reads: list[str], what: str) -> tuple[Kind, str]:
         """Bind an expression to the columns it reads. Reads no row."""
         import duckdb
 
         listed = ", ".join(quote(name) for name in reads) or "1"
-        sql = f"DESCRIBE SELECT {expressions.guarded(text)} AS bound FROM (SELECT {listed} FROM {self.relation}) AS source"
+        guarded = expressions.guarded(text)
+        sql = f"SELECT {guarded} AS bound FROM (SELECT {listed} FROM {self.relation}) AS source"
         try:
-            type_ = str(self._connection.execute(sql).fetchall()[0][1])
+            type_ = str(self._connection.execute(f"DESCRIBE {sql}").fetchall()[0][1])
+            # What planning computes from constants fails here and not after the charge.
+            self._connection.execute(f"EXPLAIN {sql} WHERE {guarded} IS NOT NULL").fetchall()
         except duckdb.BinderException as error:
             told = str(error).removeprefix("Binder Error: ").split("\n")[0]
             raise SchemaError(
@@ -290,6 +257,12 @@ class DuckDBEngine:
         return percent / 100 if percent >= 0 else None
 
 
+def _is_known(type_: Any) -> bool:
+    """Whether a type, and all inside it, is in the list."""
+    inner = type_.children if type_.id in ("list", "array", "struct", "map") else []
+    return type_.id in functions.TYPES and all(_is_known(child) for name, child in inner if name != "size")
+
+
 def _kind(type_: str) -> Kind:
     return _KINDS.get(type_.partition("(")[0], "other")
 
@@ -308,7 +281,7 @@ def _connect(spill: str, settings: Mapping[str, str], extension: str | None = No
 
     connection = duckdb.connect(":memory:")
     known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
-    off = ",".join(name for name in _OPTIMIZERS_OFF if name in known)
+    off = ",".join(name for name in (*_OPTIMIZERS_OFF, *_OPTIMIZERS_UNSAFE) if name in known)
     wanted = {
         "preserve_insertion_order": "false",
         "disabled_optimizers": off,

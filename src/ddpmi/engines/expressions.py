@@ -2,7 +2,7 @@
 
 A row's unit, feature, label, value and whether it is kept must depend on that row alone. Everything that could look
 further (subqueries, windows, aggregates), change between two readings (clocks, random numbers) or reach out of the
-data (settings, variables) is refused.
+data (settings, variables) is refused. So is what one cell could make fail or grow: `functions` lists what may be called.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ddpmi.engines import functions
 from ddpmi.errors import InputError, SchemaError
 
 if TYPE_CHECKING:
@@ -26,22 +27,6 @@ _OPERATORS = frozenset(
 )
 #: How a lambda with the keyword is marked; DuckDB 1.5 marks none, and then every one is read as an arrow.
 _LAMBDAS = frozenset({"LAMBDA_KEYWORD"})
-#: Built-in macros that expand to functions of their arguments alone.
-_MACROS = frozenset(
-    {"nullif", "if", "split_part", "date_add", "days_in_month", "fdiv", "fmod", "array_to_string"}
-    | {"list_append", "list_prepend", "list_reverse", "list_first", "list_last"}
-    | {"list_min", "list_max", "list_sum", "list_avg", "list_count"}
-)
-#: Scalar by the catalog's word, yet they read a clock, plan a query, or make one cell as large as another one says.
-_REFUSED = frozenset(
-    {"age", "current_localtime", "current_localtimestamp", "version", "current_setting", "getvariable", "vector_type"}
-    | {"json_serialize_plan", "json_serialize_sql", "json_deserialize_sql"}
-    | {"finalize", "combine", "to_aggregate_state"}
-    | {"repeat", "range", "generate_series", "list_resize", "array_resize"}
-)
-#: The catalog's question: which names are scalar and consistent in every form.
-FUNCTIONS = """SELECT function_name FROM duckdb_functions() WHERE function_type <> 'pragma'
-GROUP BY function_name HAVING bool_and(function_type = 'scalar' AND stability = 'CONSISTENT')"""
 _HINT = 'use columns, constants, comparisons, CASE, CAST and scalar functions: label=sql("year(visited)")'
 
 
@@ -59,6 +44,19 @@ def statement(text: str) -> str:
     return f"SELECT {guarded(text)} FROM source"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call that is tried on made-up cells before anything is charged."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    """Trees of the arguments."""
+    constants: tuple[int, ...]
+    """Which of them are constants."""
+    inside: bool
+    """Whether it stands in a lambda, where no type is known."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Reader:
     """Walks a parsed expression and collects the columns it reads."""
@@ -69,9 +67,11 @@ class Reader:
     """Columns that exist."""
     open_names: bool
     """Whether further columns may exist, as in JSON lines."""
-    functions: Collection[str]
-    """Names of scalar functions."""
     reads: dict[str, None] = field(default_factory=dict)
+    repeated: dict[str, None] = field(default_factory=dict)
+    """Columns that a lambda reads once for each item of a list."""
+    calls: list[Call] = field(default_factory=list)
+    inside: bool = False
 
     def read(self, serialized: str, empty: str) -> tuple[str, ...]:
         """Check the tree and return the columns it reads.
@@ -103,6 +103,8 @@ class Reader:
         kind = node.get("class")
         if kind == "COLUMN_REF":
             self._column(node["column_names"], bound)
+        elif kind == "TYPE":
+            self._type(node)
         elif kind == "LAMBDA":
             self._lambda(node, bound)
         elif kind != "CONSTANT":
@@ -125,8 +127,15 @@ class Reader:
             # The arrow takes a member out of a JSON column; as a lambda it cannot be told from that before binding.
             self._walk(node["lhs"], bound)
             self._walk(node["expr"], bound)
+            self._path("->", node["expr"])
+            self.calls.append(
+                Call(name="->>", arguments=(node["lhs"], node["expr"]), constants=(1,), inside=self.inside)
+            )
             return
-        self._walk(node["expr"], bound | self._parameters(node["lhs"]))
+        # A lambda that read another one's parameters, or long cells, would grow with the square of a row.
+        before, self.inside = self.inside, True
+        self._walk(node["expr"], self._parameters(node["lhs"]))
+        self.inside = before
 
     def _parameters(self, node: dict[str, Any]) -> frozenset[str]:
         """The names that a lambda binds: one, or a row of them."""
@@ -148,6 +157,8 @@ class Reader:
                 hint="texts stand in single quotes, columns bare or in double quotes, lambdas as lambda x: x + 1",
             )
         self.reads[found] = None
+        if self.inside:
+            self.repeated[found] = None
 
     def _find(self, name: str) -> str | None:
         if name in self.columns:
@@ -156,12 +167,50 @@ class Reader:
 
     def _function(self, node: dict[str, Any]) -> None:
         name = str(node["function_name"]).lower()
-        if node.get("distinct") or node.get("filter") or node.get("schema") or node.get("catalog"):
+        path = (node.get("qualified_name") or {}).get("path") or [name]
+        if node.get("distinct") or node.get("filter") or node.get("schema") or node.get("catalog") or len(path) > 1:
             self._refuse(f"calls {name!r} with DISTINCT, FILTER or a schema")
-        if name in _MACROS:
+        # proof: row-local.expressions
+        if name not in functions.FUNCTIONS:
+            self._refuse(
+                f"calls {name!r}, which is not known to be a function of one row's columns that no cell can break"
+            )
+        self._arguments(name, node.get("arguments") or [])
+
+    def _arguments(self, name: str, given: list[dict[str, Any]]) -> None:
+        places = functions.CONSTANTS.get(name, ())
+        if not places and name not in functions.TYPED:
             return
-        if name in _REFUSED or name.startswith("__") or name not in self.functions:
-            self._refuse(f"calls {name!r}, which is no function of one row's columns alone")
+        if any(item.get("name") for item in given) or functions.ARGUMENTS.get(name, len(given)) != len(given):
+            self._refuse(f"calls {name!r} in a form that is not taken here")
+        nodes = tuple(item["expression"] for item in given)
+        constants = tuple(place for place in places if place < len(nodes))
+        for place in constants:
+            # proof: row-local.expressions
+            if not _is_constant(nodes[place]):
+                self._refuse(f"calls {name!r} with a column where only a constant is safe (argument {place + 1})")
+            if name in functions.PATHS:
+                self._path(name, nodes[place])
+            if (
+                name in functions.PARTED
+                and not {text.lower() for text in _texts(nodes[place]) or ["?"]} <= functions.PARTS
+            ):
+                self._refuse(f"calls {name!r} with a part of a date that is not taken here")
+            if name in functions.LENGTHS and not _number(nodes[place]) <= functions.LONGEST:
+                self._refuse(f"calls {name!r} with a length that is no whole number up to {functions.LONGEST}")
+        self.calls.append(Call(name=name, arguments=nodes, constants=constants, inside=self.inside))
+
+    def _path(self, name: str, node: Any) -> None:
+        texts = _texts(node)
+        if texts is None or any(".." in text or "**" in text for text in texts):
+            self._refuse(f"calls {name!r} with a path that is no plain constant or searches all depths")
+
+    def _type(self, node: dict[str, Any]) -> None:
+        name = str(node.get("type_name", "")).lower()
+        path = (node.get("qualified_name") or {}).get("path") or [name]
+        if name not in functions.TYPES | functions.ALIASES or len(path) > 1:
+            self._refuse(f"casts to {name!r}, which cannot be computed here")
+        self._walk(node.get("children") or [], frozenset())
 
     def _refuse(self, why: str) -> NoReturn:
         raise InputError(f"{self.what[0].upper()}{self.what[1:]} {why}.", hint=_HINT)
@@ -172,3 +221,32 @@ def _bare(node: Any) -> Any:
     if isinstance(node, dict):
         return {key: _bare(value) for key, value in node.items() if not key.startswith("query_location")}
     return [_bare(item) for item in node] if isinstance(node, list) else node
+
+
+def _is_constant(node: Any) -> bool:
+    """Whether a tree names no column and no parameter of a lambda."""
+    if isinstance(node, list):
+        return all(_is_constant(item) for item in node)
+    if not isinstance(node, dict):
+        return True
+    return node.get("class") not in ("COLUMN_REF", "LAMBDA") and all(_is_constant(child) for child in node.values())
+
+
+def _texts(node: Any) -> list[str] | None:
+    """The literals of a constant or of a list of constants; None of anything else."""
+    if node.get("class") == "CONSTANT":
+        return [str((node.get("literal") or {}).get("text", node.get("value")))]
+    if node.get("type") == "ARRAY_CONSTRUCTOR":
+        items = node.get("children") or []
+    elif node.get("function_name") == "list_value":
+        items = [item["expression"] for item in node.get("arguments") or []]
+    else:
+        return None
+    found = [_texts(item) for item in items]
+    return None if None in found else [text for texts in found for text in texts or []]
+
+
+def _number(node: Any) -> float:
+    """A whole number that is written as such; infinity for anything else."""
+    literal = node.get("literal") or {}
+    return int(literal["text"]) if literal.get("kind") == "INTEGER" else float("inf")
