@@ -223,6 +223,15 @@ def test_a_dataset_needs_a_name() -> None:
         observe(ROWS, dataset=" ")
 
 
+def test_a_space_makes_no_second_budget() -> None:
+    """A name that looks like another one is refused with the plain one, for rows and for counts."""
+    with pytest.raises(InputError, match="white space") as caught:
+        observe(ROWS, dataset="default ")
+    assert caught.value.hint == "dataset='default'"
+    with pytest.raises(InputError, match="white space"):
+        observe_counts(pa.table({"feature": ["a"], "label": ["x"], "count": [7]}), dataset="\u00a0default")
+
+
 COUNTS = pa.table({"feature": ["a", "a", "b", None, "c", "d"], "label": ["x"] * 6, "count": [3, 4, 0, 5, None, 2**40]})
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from ddpmi import Bounds, InputError, SchemaError
-from ddpmi.spec import Columns, find_columns
+from ddpmi.spec import Columns, dataset_name, find_columns
 
 
 def test_our_names_and_the_papers_names_are_recognised() -> None:
@@ -93,3 +93,26 @@ def test_bounds_survive_a_round_trip() -> None:
     """from_dict restores what to_dict wrote."""
     bounds = Bounds(pairs=7, clip="2.5", step="0.5", labels=3, cap=40)
     assert Bounds.from_dict(bounds.to_dict()) == bounds
+
+
+@pytest.mark.parametrize("name", ["default", "visits 2026", "Besuche-Zürich", "日本", "a/b:c", "👍"])
+def test_a_dataset_has_a_plain_name(name: str) -> None:
+    """What is seen is what is meant: letters of any script, digits, signs, and spaces between them."""
+    assert dataset_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", " ", "default ", " default", "default\n", "\tdefault", "a\tb", "a\x00b", "\ud800"),
+        *("de\u200bfault", "default\u200d", "\ufeffdefault", "de\u00adfault", "a\u202eb", "a\u00a0b", "a\u3000b"),
+        *("Zu\u0308rich", "\u212b", "a\ufe0f", "a\u034fb", "a\u3164b", "a\u2800b", "a\U000e0101", "a\ue000"),
+        *(None, 7, b"default", ["default"]),
+    ],
+)
+def test_names_that_look_alike_are_refused(name: object) -> None:
+    """White space around a name, what nobody sees in it, and other ways to write it would each be a budget of its own."""
+    with pytest.raises(InputError, match="dataset must be a name") as caught:
+        dataset_name(name)
+    assert "dataset=" in str(caught.value.hint)
+    assert str(caught.value).replace("\n", " ").isprintable()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ddpmi.errors import InputError, SchemaError
 from ddpmi.roles import check_types, checked_key, named_roles
 from ddpmi.seeds import SEED_LABELS, SHOWN, Seed, seed_names
+from ddpmi.spec import dataset_name
 from ddpmi.statements import Expression, Step, Table
 
 if TYPE_CHECKING:
@@ -243,7 +244,7 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
             )
         reads |= dict.fromkeys(more)
     return Observations(
-        source=source, columns=columns, schema=schema, dataset=_checked_name(dataset), where=text, reads=tuple(reads)
+        source=source, columns=columns, schema=schema, dataset=dataset_name(dataset), where=text, reads=tuple(reads)
     )
 
 
@@ -289,7 +290,7 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
         source=source,
         columns=columns,
         schema=schema,
-        dataset=_checked_name(dataset),
+        dataset=dataset_name(dataset),
         reads=tuple(reads),
         counted=True,
     )
@@ -330,12 +331,6 @@ def _guarded(text: str) -> str:
     from ddpmi.engines.expressions import guarded
 
     return guarded(text)
-
-
-def _checked_name(dataset: str) -> str:
-    if not isinstance(dataset, str) or not dataset.strip():
-        raise InputError(f"dataset must be a name, got dataset={dataset!r}.", hint="dataset='visits'")
-    return dataset
 
 
 def _source(data: Any, conf: Mapping[str, Any] | None, engine: str | None) -> Source:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -17,6 +19,11 @@ Strategy = Literal["scale", "sample"]
 
 #: Clip and step are divided as doubles; this far from both ends of their range the quotient is right.
 _SMALLEST_STEP, _LARGEST_CLIP = Fraction(1, 10**30), Fraction(10**30)
+
+#: Characters that show nothing although Python calls them printable: joiners, fillers, selectors, the empty Braille cell.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 #: Names recognised without a flag: ours first, then the paper's.
 KNOWN_NAMES = {
@@ -209,6 +216,31 @@ class Bounds:
         clip = values["clip"]
         rest = {name: values[name] for name in ("pairs", "labels", "cap", "strategy")}
         return cls(clip=None if clip is None else Fraction(clip), step=Fraction(values["step"]), **rest)
+
+
+def dataset_name(name: object) -> str:
+    """Check the name of a dataset, whose budget the ledger keeps. Two names that look alike would be two budgets.
+
+    Args:
+        name: Its name: visible text in its normal form (NFC), without white space around it.
+
+    Raises:
+        InputError: It is no such text; the hint gives the plain one.
+
+    >>> dataset_name("visits 2026")
+    'visits 2026'
+    """
+    text = name if isinstance(name, str) else ""
+    seen = "".join(sign for sign in text if sign.isprintable() or sign.isspace())
+    plain = unicodedata.normalize("NFC", " ".join(_UNSEEN.sub("", seen).split()))
+    # isprintable refuses control and format characters, and every space but the plain one.
+    if not text or not text.isprintable() or _UNSEEN.search(text) or text != unicodedata.normalize("NFC", text.strip()):
+        raise InputError(
+            f"dataset must be a name in visible characters and normal form (NFC), without white space around it, "
+            f"got dataset={name!a}.",
+            hint=f"dataset={plain or 'visits'!r}",
+        )
+    return text
 
 
 def key_list(keys: object, name: str) -> tuple[str, ...] | None:
