@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Sums of counts are clamped here, so no single count needs to be larger.
 _LARGEST_COUNT = 2**62
-#: Whole numbers in text are read as doubles, which hold each one up to here.
-_LARGEST_WHOLE = 2**53
 _CHOSEN_SEED = "The owner declares that the seed was chosen without looking at these data, except at charged releases."
 _COUNTED_ONCE = "The owner declares that each unit was counted once, in one row."
 
@@ -161,7 +159,8 @@ class Observations:
         valid = [self._valid(role, roles[role], engine.dialect) for role in keys]
         if "value" in roles:
             kind = self.schema[str(self.columns.value)][0]
-            roles["value"] = (_count if self.counted else _number)(engine, roles["value"], kind)
+            read = _count(engine, roles["value"], kind) if self.counted else engine.number(roles["value"], kind)
+            roles["value"] = read
         if self.counted:
             # A count of zero is the absence of units: its keys must not show.
             valid.append(f"{roles['value']} > 0")
@@ -258,14 +257,14 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
     engine: Engines | None = None,
     conf: Mapping[str, Any] | None = None,
 ) -> Observations:
-    """Name data in which the units were counted already: rows of feature, label and how many units.
+    """Name data in which the units were counted already: rows of feature, label and how many units. Reads no row.
 
-    Each unit must have been counted once, in one row; a release says that it relies on this. Counts of NULL or zero
-    are passed over, and rows with equal keys are added. A negative count is no count of units in any data, so the
-    data is searched for one here, and refused.
+    Each unit must have been counted once, in one row; a release says that it relies on this. A count of NULL, of zero or
+    below is no unit and is passed over; so is text that is no whole number. Rows with equal keys are added. No count is
+    an error, because an error would tell about its row.
 
     Args:
-        data: As for `observe`, but no reader that is used up by reading it.
+        data: As for `observe`.
         feature: Column of what is ranked; ``feature`` is recognised.
         label: Column of the group; ``label`` and ``partition`` are recognised.
         count: Column with a whole number of units.
@@ -274,7 +273,6 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
         conf: Settings of the engine.
 
     Raises:
-        InputError: A count is negative.
         SchemaError: A column is missing or of the wrong type.
 
     >>> import pyarrow as pa
@@ -282,11 +280,9 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
     True
     """
     source = _source(data, conf, engine)
-    if source.read_once:
-        raise InputError("Counts are read twice, and a reader only once.", hint="pass a table: reader.read_all()")
     columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
     check_types(columns, schema, counted=True)
-    obs = Observations(
+    return Observations(
         source=source,
         columns=columns,
         schema=schema,
@@ -294,37 +290,18 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
         reads=tuple(reads),
         counted=True,
     )
-    _check_counts(obs)
-    return obs
-
-
-def _check_counts(obs: Observations) -> None:
-    name = str(obs.columns.value)
-    with obs.open() as engine:
-        number = _number(engine, obs._sql("value"), obs.schema[name][0])  # noqa: SLF001 - this module's own class
-        found = any(
-            batch.num_rows for batch in engine.batches(f"SELECT 1 FROM {engine.relation} WHERE {number} < 0 LIMIT 1")
-        )
-    if found:
-        raise InputError(
-            f"The count column {name!r} holds a negative number, which is no count of units.",
-            hint="count the units again, or name another column: observe_counts(data, count='units')",
-        )
-
-
-def _number(engine: Engine, sql: str, kind: Kind) -> str:
-    return engine.number(sql, kind)
 
 
 def _count(engine: Engine, sql: str, kind: Kind) -> str:
     """A whole number of units, NULL for what is none."""
+    from ddpmi.engines.counts import text_count
+
+    if kind == "untyped":
+        return text_count(sql, _LARGEST_COUNT)
     number = engine.number(sql, kind)
-    if kind == "integer":
-        # LEAST would skip a NULL and give the limit.
-        small = f"WHEN {number} BETWEEN 0 AND {_LARGEST_COUNT} THEN CAST({number} AS BIGINT)"
-        return f"CASE {small} WHEN {number} > {_LARGEST_COUNT} THEN {_LARGEST_COUNT} END"
-    whole = f"{number} = FLOOR({number}) AND {number} BETWEEN 0 AND {_LARGEST_WHOLE}"
-    return f"CASE WHEN {whole} THEN CAST({number} AS BIGINT) END"
+    # LEAST would skip a NULL and give the limit.
+    small = f"WHEN {number} BETWEEN 0 AND {_LARGEST_COUNT} THEN CAST({number} AS BIGINT)"
+    return f"CASE {small} WHEN {number} > {_LARGEST_COUNT} THEN {_LARGEST_COUNT} END"
 
 
 def _guarded(text: str) -> str:
