@@ -95,11 +95,12 @@ def _keys_of_a_unit(bounding: Bounding, table: str) -> int:
 
 
 def _equal_weights(bounding: Bounding, moved: Sensitivity, most: int) -> list[Cells]:
-    """What units of every size can have, where all pairs of a unit weigh the same; nothing where they may not."""
+    """What units of every size can have, where all their cells weigh the same; nothing where they may not."""
     bounds = bounding.bounds
     if bounds is None:
         raise InputError("A threshold needs bounds.", hint="Bounds(pairs=50)")
-    if bounding.valued or moved.linf != 2**bounding.g or most == 1:
+    # proof: threshold.single
+    if bounding.valued or not moved.single or most == 1:
         return []
     # proof: threshold.equal-weights
     light = (float(min(bounds.pairs, most)), moved.linf)
