@@ -102,8 +102,9 @@ class Observations:
     ) -> Observations:
         """Label units by what they show: "seed" for those who show the seed, "rest" for all others. Reads no row.
 
-        The label of a unit is computed from all its rows that `where` keeps, before any bound; it takes the place of
-        the label's column. A plan for it has ``public_labels=("rest", "seed")``. A seed that nobody shows is no error.
+        The label of a unit is computed from all its rows that `where` keeps, also those without a feature, and before
+        any bound; it takes the place of the label's column. A plan for it has ``public_labels=("rest", "seed")``. A seed
+        that nobody shows is no error.
 
         Args:
             feature: The seed: one feature or several.
@@ -155,7 +156,8 @@ class Observations:
         self.check_labelled()
         # proof: bounding.row-local
         roles = {role: self._sql(role) for role in self.columns.named()}
-        keys = [role for role in roles if role != "value"]
+        # Of units that a seed labels all rows decide; those without a feature are dropped when that is done.
+        keys = [role for role in roles if role != "value" and (role != "feature" or self.seed is None)]
         valid = [self._valid(role, roles[role], engine.dialect) for role in keys]
         if "value" in roles:
             kind = self.schema[str(self.columns.value)][0]
@@ -175,7 +177,8 @@ class Observations:
         if self.seed is None:
             return Step(name="rows", shape=f"({', '.join(roles)})", sql=sql, freeze=engine.one_pass)
         valued = "value" in roles
-        sql = self.seed.labelled(sql, engine.dialect, valued=valued, read_once=engine.one_pass)
+        kept = self._valid("feature", "n.feature", engine.dialect)
+        sql = self.seed.labelled(sql, engine.dialect, valid=kept, valued=valued, read_once=engine.one_pass)
         shape = f"(unit, feature, label{', value' if valued else ''}), label by the unit's own rows"
         return Step(name="rows", shape=shape, sql=sql, freeze=engine.one_pass)
 

@@ -1,6 +1,7 @@
 """Labels made from a seed: units that show it against the rest, as SQL over the rows of each unit.
 
-In: rows (unit, feature[, value][, shown]), keys not NULL. Out: (unit, feature, label[, value]), label "seed" or "rest".
+In: rows (unit, feature[, value][, shown]), unit not NULL. Out: (unit, feature, label[, value]), keys not NULL, label
+"seed" or "rest".
 Nothing here runs.
 """
 
@@ -63,12 +64,13 @@ class Seed:
             "expression": isinstance(self.column, Expression),
         }
 
-    def labelled(self, named: str, dialect: Dialect, *, valued: bool, read_once: bool) -> str:
+    def labelled(self, named: str, dialect: Dialect, *, valid: str, valued: bool, read_once: bool) -> str:
         """Return the SELECT of labelled rows.
 
         Args:
             named: The SELECT of the rows.
             dialect: The engine's spelling.
+            valid: Whether ``n.feature`` can be a key. Rows where it cannot show the seed too, and are dropped afterwards.
             valued: Whether rows carry a value.
             read_once: Whether the data can be read only once, though two parts of this text need it.
         """
@@ -77,7 +79,7 @@ class Seed:
         # The seed's rows tell their unit's label, which is known already.
         # proof: label-by.drop
         own = self.column is None and not self.keep
-        rest = f"\nWHERE {dialect.as_text('n.feature')} NOT IN ({listed})" if own else ""
+        rest = f" AND {dialect.as_text('n.feature')} NOT IN ({listed})" if own else ""
         # Without the name the engine reads the data twice, which is faster than keeping all of it.
         head = f"WITH named AS MATERIALIZED (\n{named}\n)\n" if read_once else ""
         source = "named" if read_once else f"(\n{named}\n)"
@@ -87,7 +89,7 @@ class Seed:
             f"{', n.value' if valued else ''}\nFROM {source} AS n LEFT JOIN (\n"
             f"SELECT unit FROM {source} AS n WHERE {shown} IN ({listed})\n"
             f"GROUP BY unit HAVING COUNT(DISTINCT {shown}) >= {self.at_least}\n"
-            f") AS s ON n.unit = s.unit{rest}"
+            f") AS s ON n.unit = s.unit\nWHERE {valid}{rest}"
         )
 
 
