@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from ddpmi import Bounds, InputError, SchemaError
-from ddpmi.spec import Columns, dataset_name, find_columns
+from ddpmi.spec import LARGEST_COUNT, Columns, check_count, dataset_name, find_columns
 
 
 def test_our_names_and_the_papers_names_are_recognised() -> None:
@@ -116,3 +116,22 @@ def test_names_that_look_alike_are_refused(name: object) -> None:
         dataset_name(name)
     assert "dataset=" in str(caught.value.hint)
     assert str(caught.value).replace("\n", " ").isprintable()
+
+
+@pytest.mark.parametrize(
+    "count", [0, -1, True, 1.0, "7", None, LARGEST_COUNT + 1, 10**20, pytest.param(10**5000, id="long")]
+)
+def test_a_count_is_a_whole_number_within_a_limit(count: object) -> None:
+    """A number that no machine could serve is refused as it is read, and its digits are not printed for pages."""
+    with pytest.raises(InputError, match="top must be a whole number from 1 to 1000000") as caught:
+        check_count("top", count)
+    assert len(str(caught.value)) < 200
+    check_count("top", LARGEST_COUNT)
+
+
+@pytest.mark.parametrize("name", ["pairs", "labels", "cap"])
+def test_bounds_are_within_a_limit(name: str) -> None:
+    """No plan could be made of larger ones, and none tries."""
+    for count in (10**8, 99999999999999999999, 10**5000):
+        with pytest.raises(InputError, match=f"{name} must be a whole number from 1 to"):
+            Bounds(**({"pairs": 1} | {name: count}))

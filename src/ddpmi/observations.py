@@ -71,6 +71,11 @@ class Observations:
         return "unit" in self.columns.expressions
 
     @property
+    def feature_role(self) -> tuple[str, bool]:
+        """The column or expression of what is ranked, and whether it is an expression."""
+        return self.columns.feature, "feature" in self.columns.expressions
+
+    @property
     def relies_on(self) -> list[str]:
         """What the guarantee takes on the owner's word about these data."""
         declared = {_COUNTED_ONCE: self.counted, _CHOSEN_SEED: self.seed is not None}

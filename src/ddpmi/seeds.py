@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddpmi.errors import InputError
-from ddpmi.spec import key_list
+from ddpmi.spec import check_count, key_list
 from ddpmi.statements import Dialect, Expression
 
 if TYPE_CHECKING:
@@ -47,11 +47,7 @@ class Seed:
         listed = key_list(self.features, "feature") or ()
         object.__setattr__(self, "features", listed)
         check_count("at_least", self.at_least)
-        if self.at_least > len(listed):
-            raise InputError(
-                f"at_least={self.at_least} can never be reached: the seed has {len(listed)} features.",
-                hint=f"at_least={len(listed)}",
-            )
+        check_reachable(self.at_least, len(listed))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for digests."""
@@ -93,13 +89,15 @@ class Seed:
         )
 
 
-def check_count(name: str, value: object) -> None:
-    """Refuse what is no whole number from 1 on.
+def check_reachable(at_least: int, features: int) -> None:
+    """Refuse a seed that nobody could show.
 
-    >>> check_count("top", 10)
+    >>> check_reachable(2, 10)
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number from 1 on, got {name}={value!r}.", hint=f"{name}=1")
+    if at_least > features:
+        raise InputError(
+            f"at_least={at_least} can never be reached: the seed has {features} features.", hint=f"at_least={features}"
+        )
 
 
 def seed_names(feature: str | Iterable[str] | None, ranking: Ranking | None, top: int | None) -> tuple[str, ...]:
