@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 import ddpmi
 from ddpmi import Bounds, Budget, Plan
 from ddpmi.calibration import Calibration, TableNoise, calibrate, sensitivities
-from ddpmi.contributions import weight_of_equal_pairs
+from ddpmi.contributions import Bounding, Norm, weight_of_equal_pairs
 from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
+from ddpmi.spec import LARGEST_COUNT
 from ddpmi.testing import threshold_check
+from ddpmi.thresholds import _equal_weights
 
 
 def plan(**options: Any) -> Plan:
@@ -324,3 +326,25 @@ def test_no_shape_of_a_unit_gives_itself_away(pairs: int, labels: int, options: 
                 found = shapes(made, table, units=options["space"] == "units")
                 often, cells = max((chance(noise, cells), cells) for cells in found)
                 assert often <= share * (1 + 1e-9), (table, cap, epsilon, cells, noise)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize(
+    ("pairs", "cap", "g"), [(1, 10, 8), (1, 32, 8), (3, 30, 7), (7, 7, 8), (50, 77, 8), (200, 2000, 8)]
+)
+def test_few_weights_stand_for_units_of_every_size(norm: Norm, pairs: int, cap: int, g: int) -> None:
+    """Every size has a larger or equal one of at least its weight among those that are looked at, and none is made up."""
+    bounding = Bounding(bounds=Bounds(pairs=pairs, cap=cap), norm=norm, g=g)
+    looked_at = _equal_weights(bounding, sensitivities(bounding)["pairs"], cap)
+    for t in range(1, cap + 1):
+        weight = weight_of_equal_pairs(bounding, t)
+        assert any(number >= t and at >= weight for number, at in looked_at)
+    assert all(number <= cap and weight_of_equal_pairs(bounding, int(number)) >= at for number, at in looked_at)
+    assert len(looked_at) <= 2**g
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_the_largest_bounds_have_a_plan(mechanism: str) -> None:
+    """A million pairs are settled from a few hundred weights, not from ten million sizes."""
+    noise = plan(pairs=LARGEST_COUNT, mechanism=mechanism).calibration.tables["pairs"]
+    assert noise.threshold is not None

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpmi.contributions import weight_of_equal_pairs
+from ddpmi.contributions import most_equal_pairs, weight_of_equal_pairs
 from ddpmi.errors import InputError
 from ddpmi.noise import DiscreteLaplace
 from ddpmi.selection import weight as feature_weight
@@ -104,9 +104,10 @@ def _equal_weights(bounding: Bounding, moved: Sensitivity, most: int) -> list[Ce
         return []
     # proof: threshold.equal-weights
     light = (float(min(bounds.pairs, most)), moved.linf)
-    # The largest unit is nearly always the worst: taken early, it spares the others their search.
-    heavy = ((float(pairs), weight_of_equal_pairs(bounding, pairs)) for pairs in range(most, bounds.pairs, -1))
-    return [light, *heavy]
+    # Of all units with one weight the largest is the worst, and there are few weights. The lowest comes first: it is
+    # nearly always the worst of all, and spares the others their search.
+    weights = range(max(1, weight_of_equal_pairs(bounding, most)), moved.linf)
+    return [light, *((float(min(most, most_equal_pairs(bounding, weight))), weight) for weight in weights)]
 
 
 def _cells_moved(moved: Sensitivity, most: int) -> Cells:
