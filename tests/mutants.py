@@ -45,8 +45,8 @@ MUTANTS = [
     Mutant(
         "features ignore that units have several labels",
         "calibration.py",
-        "labels * k * x * x),  # proof: sensitivities.F",
-        "k * x * x),  # proof: sensitivities.F",
+        "labels * k * x * x)  # proof: sensitivities.F",
+        "k * x * x)  # proof: sensitivities.F",
         "test_contributions.py -k adversarial",
     ),
     Mutant(
@@ -132,8 +132,8 @@ MUTANTS = [
     Mutant(
         "rows without a unit are kept",
         "observations.py",
-        'for role in roles if role != "value"]',
-        'for role in roles if role not in ("value", "unit")]',
+        'for role in roles if role != "value" and',
+        'for role in roles if role not in ("value", "unit") and',
         "test_curator.py -k without_a_unit",
     ),
     Mutant(
@@ -237,8 +237,8 @@ MUTANTS = [
     Mutant(
         "one unit that shows the seed labels everybody",
         "seeds.py",
-        ") AS s ON n.unit = s.unit{rest}",
-        ") AS s ON TRUE{rest}",
+        ") AS s ON n.unit = s.unit\\n",
+        ") AS s ON TRUE\\n",
         "test_seeds.py -k nobody_else",
     ),
     Mutant(

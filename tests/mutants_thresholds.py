@@ -6,6 +6,20 @@ from mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "pairs that share a label count as one each",
+        "thresholds.py",
+        "not moved.single or most == 1",
+        "moved.linf != 2**bounding.g or most == 1",
+        "test_thresholds.py -k gives_itself_away",
+    ),
+    Mutant(
+        "units above the lightest heavy weight are not looked at",
+        "thresholds.py",
+        "weights = range(max(1, weight_of_equal_pairs(bounding, most)), moved.linf)",
+        "weights = range(moved.linf, moved.linf)",
+        "test_thresholds.py -k 'every_size or gives_itself_away'",
+    ),
+    Mutant(
         "several thresholds spend the same delta",
         "calibration.py",
         "steps = self.rounds + len(self.thresholded)",

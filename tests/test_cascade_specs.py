@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -139,3 +140,92 @@ def test_the_example_is_a_cascade() -> None:
     assert [fold.name for fold in spec.folds] == ["technologies", "occupations"]
     assert "Total of dataset 'so2016': epsilon=4, delta=2e-07" in spec.explain()
     assert MIXED not in spec.explain()
+
+
+HUGE = "99999999999999999999"
+
+
+@pytest.mark.parametrize("setting", ["top", "at_least", "pairs", "labels", "cap"])
+@pytest.mark.parametrize("number", [HUGE, "1000000000", "9" * 5000])
+def test_huge_counts_are_refused_at_once(setting: str, number: str, tmp_path: Path) -> None:
+    """A count beyond its limit is an error of the file; no list of that length is ever made."""
+    start = 'name = "next"\nfrom = "words"\n' + ("pairs = 3\n" if setting != "pairs" else "")
+    text = (
+        SPEC.replace("pairs = 3\n", "")
+        .replace('seed = "tea"', 'seed = "tea"\npairs = 3')
+        .replace("cap = 9", "pairs = 3")
+    )
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="Hint:"):
+            Cascade.load(written(tmp_path, f"{text}[[fold]]\n{start}{setting} = {number}\n"))
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_list_from_an_earlier_fold_is_not_made_beforehand(tmp_path: Path) -> None:
+    """The largest counts that are allowed are checked without stand-ins for their features."""
+    pq.write_table(pa.table({"unit": ["u"], "feature": ["f"]}), tmp_path / "rows.parquet")
+    data = str(tmp_path / "rows.parquet")
+    first = Fold(name="a", data=data, plan=PLAN, seed="f")
+    tracemalloc.start()
+    try:
+        last = Fold(name="b", data=data, plan=PLAN, after="a", top=10**6, at_least=10**6)
+        Cascade(id="c", folds=(first, last)).observe()
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(InputError, match="at_least=11 can never be reached"):
+        Fold(name="b", data=data, plan=PLAN, after="a", top=10, at_least=11)
+
+
+def linked(tmp_path: Path, **second: object) -> Cascade:
+    """Two tables: who shows which word, and who buys which item at which shop; the second starts from the first."""
+    pq.write_table(pa.table({"unit": ["u"], "word": ["f"], "place": ["p"]}), tmp_path / "words.parquet")
+    pq.write_table(pa.table({"unit": ["u"], "item": ["i"], "word": ["f"], "price": [1.0]}), tmp_path / "items.parquet")
+    words = Fold(name="words", data=str(tmp_path / "words.parquet"), plan=PLAN, feature="word", seed="f")
+    given = {"data": str(tmp_path / "items.parquet"), "feature": "item"} | second
+    return Cascade(id="c", folds=(words, Fold(name="next", plan=PLAN, after="words", **given)))
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        ({}, "nobody would show the seed"),
+        ({"data": "words.parquet", "feature": "place"}, "nobody would show the seed"),
+        ({"feature": sql("lower(word)")}, "nobody would show the seed"),
+        ({"feature": sql("word")}, "nobody would show the seed"),
+        ({"seed_column": "nowhere"}, "no column 'nowhere'"),
+        ({"seed_column": "price"}, "which is no key"),
+    ],
+)
+def test_a_fold_that_cannot_show_its_seed_is_refused(second: dict[str, object], told: str, tmp_path: Path) -> None:
+    """The seed is features of an earlier fold: a fold that ranks another column must say which column shows them."""
+    placed = second | ({"data": str(tmp_path / "words.parquet")} if "data" in second else {})
+    with pytest.raises(InputError, match=told):
+        linked(tmp_path, **placed).observe()
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"feature": "word"},
+        {"seed_column": "word"},
+        {"seed_column": "item"},
+        {"seed_column": sql("lower(item)")},
+    ],
+)
+def test_a_fold_that_says_what_shows_its_seed_is_taken(second: dict[str, object], tmp_path: Path) -> None:
+    """A feature's column of the same name shows it, in this table or another one; else the owner's word counts."""
+    assert len(linked(tmp_path, **second).observe()) == 2
+
+
+def test_the_hint_names_the_column_that_shows_the_seed(tmp_path: Path) -> None:
+    """Where this table has the earlier fold's column, the hint can be pasted; an expression is not told."""
+    with pytest.raises(InputError, match="ranks 'item', but starts from fold 'words', which ranks 'word'") as caught:
+        linked(tmp_path).observe()
+    assert caught.value.hint == "seed_column = 'word'"
+    with pytest.raises(InputError, match="ranks an expression") as caught:
+        linked(tmp_path, feature=sql("lower('SECRET')")).observe()
+    assert "SECRET" not in str(caught.value)

@@ -84,6 +84,8 @@ def test_expansion_replaces_a_label(ledger: Ledger) -> None:
         {"rounds": 0},
         {"top": 0},
         {"top": True},
+        {"top": 10**20},
+        {"rounds": 10**20},
         {"seed": []},
         {"plan": replace(PLAN, bounds=Bounds(pairs=4, labels=2))},
         {"plan": replace(PLAN, public_labels=("a", "b"))},
@@ -178,6 +180,14 @@ def test_a_later_fold_that_cannot_run_is_found_first(ledger: Ledger, tmp_path: P
         cascade(
             Cascade(id="c", folds=(first, replace(second, seed_column="nowhere"))), ledger=ledger, to=tmp_path / "out"
         )
+    assert states(ledger) == []
+
+
+def test_a_seed_that_cannot_occur_is_found_first(ledger: Ledger, tmp_path: Path) -> None:
+    """A fold that ranks another column than its seed's, and names none that shows it, would be all zero: nothing is charged."""
+    first, second = folds(table())
+    with pytest.raises(InputError, match="seed_column = 'feature'"):
+        cascade(Cascade(id="c", folds=(first, replace(second, seed_column=None))), ledger=ledger, to=tmp_path / "out")
     assert states(ledger) == []
 
 

@@ -143,3 +143,24 @@ def test_a_cascade_that_cannot_run_charges_nothing(place: Place, change: str, by
 def test_wrong_words_of_a_cascade(place: Place) -> None:
     """A missing file and an empty list are wrong usage."""
     assert [place.run("cascade", *words).code for words in (("no.toml",), ("spec.toml", "--top", "0"))] == [2, 2]
+
+
+def test_a_seed_that_cannot_occur_is_refused_by_a_dry_run(place: Place) -> None:
+    """A dry run finds what a run would pay for in vain; nothing is charged by either."""
+    Path("spec.toml").write_text(SPEC.replace('seed_column = "feature"\n', ""))
+    for words in (("--dry-run",), ()):
+        ran = place.run("cascade", "spec.toml", *words)
+        assert (ran.code, "seed_column = 'feature'" in ran.err) == (2, True), ran.err
+    assert place.charges() == []
+
+
+@pytest.mark.parametrize("number", ["0", "99999999999999999999"])
+def test_counts_on_the_command_line_are_within_a_limit(place: Place, number: str) -> None:
+    """What no machine could serve ends with exit 2 before anything is charged."""
+    for ran in (
+        expanded(place, "--seed", "only north", "--top", number),
+        expanded(place, "--seed", "only north", "--rounds", number),
+        place.run("cascade", "spec.toml", "--top", number),
+    ):
+        assert (ran.code, "must be a whole number from 1 to" in ran.err) == (2, True), ran.err
+    assert place.charges() == []

@@ -31,6 +31,16 @@ def test_ledger_show(place: Place) -> None:
     assert (unused["entries"], unused["spent"]) == ([], {"epsilon": 0.0, "delta": 0.0})
 
 
+def test_a_space_makes_no_second_budget(place: Place) -> None:
+    """A dataset that looks like another is refused with the plain name, and nothing is charged."""
+    for ran in (
+        place.release("--dataset", "default "),
+        place.run("ledger", "show", "visits.ledger", "--dataset", " x"),
+    ):
+        assert (ran.code, "white space" in ran.err, "dataset=" in ran.err) == (2, True, True), ran.err
+    assert "No release was charged yet." in place.run("ledger", "show", "visits.ledger").out
+
+
 def test_ledger_show_table(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table names limit, spent and left, and each charge."""
     assert "No release was charged yet." in place.run("ledger", "show", "visits.ledger").out

@@ -286,7 +286,6 @@ REFUSED = {
     "count with labels": ((*COUNTS, "--labels", "2"), "got --labels 2"),
     "count with clip": ((*COUNTS, "--clip", "2"), "no value column"),
     "count with distinct rows": ((*COUNTS, "--distinct"), "implies --distinct=units"),
-    "negative counts": (("negative.csv", "--count", "units", *BUDGET), "holds a negative number"),
     "counts in a missing column": (("counts.csv", "--count", "devices", *BUDGET), "no column 'devices'"),
 }
 
@@ -294,7 +293,6 @@ REFUSED = {
 @pytest.mark.parametrize(("words", "told"), REFUSED.values(), ids=REFUSED)
 def test_wrong_usage(lists: Place, words: tuple[str, ...], told: str) -> None:
     """What cannot be used ends with exit 2, one message, a hint, no file and no charge; plans refuse it too."""
-    lists.write("negative.csv", [(CANARY, "uk", 7), (CANARY, "nz", -3141)], head="feature,label,units")
     before = lists.names()
     for command, more in (("release", lists.paid("new")), ("plan", ())):
         ran = lists.run(command, *words, *more)

@@ -183,6 +183,17 @@ def test_labels_by_a_seed_are_the_same(spark: SparkSession) -> None:
     assert {row[1] for row in here["joint"]} == set(SEED_LABELS)
 
 
+def test_rows_without_a_feature_label_their_unit_the_same(spark: SparkSession) -> None:
+    """Where another column shows the seed, a row without a feature shows it too, on every engine."""
+    made = plan(public_labels=SEED_LABELS)
+    rows = [("a", "f", None, 1.0), ("a", None, "s", 1.0), ("b", "f", "t", 1.0), (None, "f", "s", 1.0)]
+    for data, shown in ((rows, {("f", "seed"), ("f", "rest")}), (rows + hostile(), None)):
+        obs = both(spark, table(data))
+        here, there = (sums(one.label_by(feature=["s", "back\\slash"], column="label"), made) for one in obs)
+        assert here == there
+        assert shown is None or {row[:2] for row in here["joint"]} == shown
+
+
 def test_counts_are_summed_alike_and_never_overflow(spark: SparkSession) -> None:
     """Counts near the largest integer are clamped, added in wide integers and clamped again."""
     counts = [2**63 - 1, 2**62, 7, 0, None, 3]

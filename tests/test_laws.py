@@ -27,8 +27,8 @@ LAYERS = {
                 uncertainty views""",
     "text": "statements seeds contributions aggregates selection thresholds calibration shares combinations plan hints suggestions explain",
     "border": "tables tables_arrow tables_duckdb tables_spark receipts releases",
-    "io": """engines engines.cells engines.draws engines.expressions engines.functions engines.files engines.frames engines.lakes
-             engines.progress engines.texts engines.duckdb engines.duckdb_sources
+    "io": """engines engines.cells engines.counts engines.draws engines.expressions engines.functions engines.files
+             engines.frames engines.lakes engines.progress engines.texts engines.duckdb engines.duckdb_sources
              engines.spark engines.spark_sessions engines.spark_sources engines.postgres
              ledger ledger_entries ledger_file ledger_schema""",
     "inside": "roles observations measurements curator",

@@ -190,6 +190,30 @@ def test_many_are_charged_together_or_not_at_all(path: Path) -> None:
     assert ledger.charge_many([]) == []
 
 
+@pytest.mark.parametrize("name", ["default ", "de\u200bfault", "Zu\u0308rich"])
+def test_names_that_look_alike_are_no_second_budget(path: Path, name: str) -> None:
+    """The ledger itself refuses them, where a charge is made and where a dataset is asked for."""
+    ledger = Ledger(path, limit=Budget(1))
+    with pytest.raises(InputError, match="dataset must be a name"):
+        laplace("a", dataset=name)
+    with pytest.raises(InputError, match="dataset must be a name"):
+        ledger.status(name)
+    assert ledger.datasets() == []
+
+
+def test_old_names_that_look_alike_are_still_shown(path: Path) -> None:
+    """A ledger from before this rule opens, verifies, and shows what each of its names spent; nothing is added."""
+    ledger = Ledger(path, limit=Budget(1))
+    old = laplace("a")
+    object.__setattr__(old, "dataset", "default ")
+    ledger.charge_many([old])
+    again = Ledger(path)
+    again.verify()
+    assert again.datasets() == ["default "]
+    assert [entry.release_id for entry in again.status("default ").entries] == ["a"]
+    assert (again.find("a"), again.status().entries) == (again.status("default ").entries[0], ())
+
+
 def test_each_dataset_has_the_whole_limit(path: Path) -> None:
     """Datasets of one file do not share, and an unknown one has spent nothing."""
     ledger = Ledger(path, limit=Budget(1))

@@ -187,6 +187,56 @@ def test_another_column_may_show_the_seed() -> None:
         assert set(sums(obs.label_by(feature="s", column=column), plan_of())) == {("a", "seed"), ("b", "rest")}
 
 
+#: Unit 1 shows the seed in a row without a feature, unit 2 in a row that can be ranked, unit 3 in none; nobody has the rest.
+BESIDE = pa.table(
+    {
+        "unit": ["1", "1", "2", "3", None, "4"],
+        "tool": ["s", "t", "s", None, "s", "s"],
+        "job": [None, "a", "b", "c", "d", None],
+        "seen": [True, True, True, True, True, True],
+    }
+)
+
+
+@pytest.mark.parametrize("read", ["table", "reader"])
+def test_rows_without_a_feature_show_the_seed_too(read: str) -> None:
+    """A unit's label comes from all its rows that `where` keeps; a row that cannot be ranked is dropped only then."""
+
+    def found(rows: pa.Table, **more: object) -> set[tuple[str, str]]:
+        data = rows.to_reader(max_chunksize=1) if read == "reader" else rows
+        obs = observe(data, unit="unit", feature="job", **more)
+        return set(sums(obs.label_by(feature="s", column="tool"), plan_of()))
+
+    assert found(BESIDE) == {("a", "seed"), ("b", "seed"), ("c", "rest")}
+    assert found(BESIDE, where="tool <> 's' OR unit <> '1'") == {("a", "rest"), ("b", "seed"), ("c", "rest")}
+    expression = observe(BESIDE, unit="unit", feature=sql("lower(job)")).label_by(
+        feature="s", column=sql("lower(tool)")
+    )
+    assert set(sums(expression, plan_of())) == {("a", "seed"), ("b", "seed"), ("c", "rest")}
+
+
+@SETTINGS
+@given(rows=hostile_rows(), seed=seeds(), data=st.data())
+def test_rows_without_a_feature_label_their_own_unit_alone(rows, seed: Seed, data: st.DataObject) -> None:
+    """Where another column shows the seed, sums equal plain Python's, and one unit moves them as declared."""
+
+    def shown_beside(some: list[tuple[object, ...]]):
+        return observe(table(some)).label_by(feature=names, at_least=seed.at_least, column="label")
+
+    names = [name.replace("f", "l") for name in seed.features]
+    seen = {unit: {row[2] for row in rows if row[0] == unit} & set(names) for unit, *_ in rows}
+    ranked = [
+        (unit, feature, "seed" if len(seen[unit]) >= seed.at_least else "rest")
+        for unit, feature, _ in rows
+        if None not in (unit, feature)
+    ]
+    plan = plan_of()
+    assert sums(shown_beside(rows), plan) == joint(ranked, plan.calibration.bounding, _salt(0))
+    unit = data.draw(st.sampled_from([row[0] for row in rows] or [None]))
+    rest = [row for row in rows if row[0] != unit]
+    assert all(moved.within for moved in sensitivity_replay(shown_beside(rows), shown_beside(rest), plan))
+
+
 def test_numbers_are_seeds_as_text() -> None:
     """Keys are compared by their canonical text."""
     rows = pa.table({"unit": [1, 1, 2], "feature": [7, 8, 8]})

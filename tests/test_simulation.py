@@ -125,7 +125,7 @@ def test_other_wrong_questions_are_refused() -> None:
         simulate(plan_of(public_features=["a"]), SHAPE)
     with pytest.raises(InputError, match="labels=5 contradicts the plan, which lists 2"):
         simulate(plan_of(public_labels=["a", "b"]), SHAPE)
-    with pytest.raises(InputError, match="top needs"):
+    with pytest.raises(InputError, match="top must be a whole number"):
         simulate(plan_of(), SHAPE, top=0)
     with pytest.raises(InputError, match="epsilon"):
         simulate(plan_of(), SHAPE, epsilons=(0,))

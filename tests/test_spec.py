@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from ddpmi import Bounds, InputError, SchemaError
-from ddpmi.spec import Columns, find_columns
+from ddpmi.spec import LARGEST_COUNT, Columns, check_count, dataset_name, find_columns
 
 
 def test_our_names_and_the_papers_names_are_recognised() -> None:
@@ -93,3 +93,45 @@ def test_bounds_survive_a_round_trip() -> None:
     """from_dict restores what to_dict wrote."""
     bounds = Bounds(pairs=7, clip="2.5", step="0.5", labels=3, cap=40)
     assert Bounds.from_dict(bounds.to_dict()) == bounds
+
+
+@pytest.mark.parametrize("name", ["default", "visits 2026", "Besuche-Zürich", "日本", "a/b:c", "👍"])
+def test_a_dataset_has_a_plain_name(name: str) -> None:
+    """What is seen is what is meant: letters of any script, digits, signs, and spaces between them."""
+    assert dataset_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", " ", "default ", " default", "default\n", "\tdefault", "a\tb", "a\x00b", "\ud800"),
+        *("de\u200bfault", "default\u200d", "\ufeffdefault", "de\u00adfault", "a\u202eb", "a\u00a0b", "a\u3000b"),
+        *("Zu\u0308rich", "\u212b", "a\ufe0f", "a\u034fb", "a\u3164b", "a\u2800b", "a\U000e0101", "a\ue000"),
+        *(None, 7, b"default", ["default"]),
+    ],
+)
+def test_names_that_look_alike_are_refused(name: object) -> None:
+    """White space around a name, what nobody sees in it, and other ways to write it would each be a budget of its own."""
+    with pytest.raises(InputError, match="dataset must be a name") as caught:
+        dataset_name(name)
+    assert "dataset=" in str(caught.value.hint)
+    assert str(caught.value).replace("\n", " ").isprintable()
+
+
+@pytest.mark.parametrize(
+    "count", [0, -1, True, 1.0, "7", None, LARGEST_COUNT + 1, 10**20, pytest.param(10**5000, id="long")]
+)
+def test_a_count_is_a_whole_number_within_a_limit(count: object) -> None:
+    """A number that no machine could serve is refused as it is read, and its digits are not printed for pages."""
+    with pytest.raises(InputError, match="top must be a whole number from 1 to 1000000") as caught:
+        check_count("top", count)
+    assert len(str(caught.value)) < 200
+    check_count("top", LARGEST_COUNT)
+
+
+@pytest.mark.parametrize("name", ["pairs", "labels", "cap"])
+def test_bounds_are_within_a_limit(name: str) -> None:
+    """No plan could be made of larger ones, and none tries."""
+    for count in (10**8, 99999999999999999999, 10**5000):
+        with pytest.raises(InputError, match=f"{name} must be a whole number from 1 to"):
+            Bounds(**({"pairs": 1} | {name: count}))

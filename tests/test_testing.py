@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import pyarrow as pa
 import pytest
 
-from ddpmi import Bounds, Budget, Plan, observe, rank
+from ddpmi import Bounds, Budget, Plan, contributions, observe, rank
 from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
 from ddpmi.testing import Rate, sampler_check, seeded_release, sensitivity_replay, threshold_check
+from test_engines_contract import CASES, hostile
+from test_engines_contract import plan as hostile_plan
+from test_engines_contract import table as hostile_table
 
 #: A check that fails with at most this probability on a correct product.
 FALSE_ALARM = 1e-7
@@ -75,6 +79,61 @@ def test_the_replay_catches_a_wrong_declaration() -> None:
     moved = sensitivity_replay(observe(rows), observe(rows.slice(0, 0)), plan)
     assert all(one.within for one in moved)
     assert next(one for one in moved if one.table == "total").l1 > narrow.calibration.unit_weight * 3
+
+
+def rows_of(*told: tuple[str, str, str]) -> pa.Table:
+    return pa.table({name: [row[place] for row in told] for place, name in enumerate(("unit", "feature", "label"))})
+
+
+@pytest.mark.parametrize("space", ["events", "units"])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize(
+    "own",
+    [
+        [("lone", "f", "here")],  # alone in the feature under a listed label
+        [("lone", "own", "here")],  # alone in the feature
+        [("lone", "f", "own")],  # alone in a label that is not listed
+        [("lone", "f", "alone")],  # alone in a listed label
+        [("lone", "f", "here"), ("lone", "g", "own"), ("lone", "own", "alone")],
+    ],
+)
+def test_the_replay_knows_that_other_labels_are_summed(own: list[tuple[str, str, str]], mechanism, space) -> None:
+    """Where `labels_only` hides labels, a unit that is the first to show a feature does not bring all others' sum."""
+    bounds = Bounds(pairs=3, labels=3)
+    plan = Plan(budget=Budget(1, 1e-6), bounds=bounds, mechanism=mechanism, space=space, labels_only=["here", "alone"])
+    rest = [(f"u{n}", feature, "there") for n in range(50) for feature in "fg"] + [("v", "h", "here")]
+    moved = sensitivity_replay(observe(rows_of(*rest, *own)), observe(rows_of(*rest)), plan)
+    assert [one for one in moved if not one.within] == []
+    features = next(one for one in moved if one.table == "features")
+    assert features.l1 == 256 * len({feature for _, feature, _ in own})
+
+
+@pytest.mark.parametrize("tries", [2, pytest.param(12, marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", CASES)
+def test_the_replay_gives_no_false_alarm(name: str, tries: int) -> None:
+    """Whatever the option and however hostile the rows, no unit moves a sum further than declared."""
+    draw, made = random.Random(f"replay {name}"), hostile_plan(**CASES[name])
+    value = "minutes" if "clip" in CASES[name].get("bounds", {}) else None
+    for number in range(tries):
+        rows = hostile(rows=draw.choice([20, 60, 150]), seed=1000 + number)
+        if made.distinct:
+            rows = list({row[:3] if made.distinct is True else row[0]: row for row in rows}.values())
+        unit = draw.choice(rows)[0]
+        both = (hostile_table(rows), hostile_table([row for row in rows if row[0] != unit]))
+        moved = sensitivity_replay(*(observe(data, value=value) for data in both), made, seed=number)
+        assert [one for one in moved if not one.within] == [], (number, unit)
+
+
+@pytest.mark.parametrize("options", [{}, {"labels_only": ["x"]}])
+def test_the_replay_catches_a_unit_that_is_not_bounded(monkeypatch, options: dict[str, list[str]]) -> None:
+    """A heavy unit that keeps its full weight moves pairs and features too far, also where labels are hidden."""
+    monkeypatch.setattr(contributions, "_weight", lambda bounding, _: str(2**bounding.g))
+    plan = Plan(budget=Budget(1, 1e-6), bounds=Bounds(pairs=3), mechanism="laplace", **options)
+    rest = [("v", "f", "x"), ("w", "g", "y")]
+    moved = sensitivity_replay(
+        observe(rows_of(*rest, *(("u", f"f{n}", "x") for n in range(9)))), observe(rows_of(*rest)), plan
+    )
+    assert [one.table for one in moved if not one.within] == ["pairs", "features", "labels", "total"]
 
 
 def test_seeded_noise_repeats_and_is_stamped() -> None:

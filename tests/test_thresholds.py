@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -14,10 +15,12 @@ from hypothesis import strategies as st
 
 import ddpmi
 from ddpmi import Bounds, Budget, Plan
-from ddpmi.calibration import TableNoise, calibrate, sensitivities
-from ddpmi.contributions import weight_of_equal_pairs
+from ddpmi.calibration import Calibration, TableNoise, calibrate, sensitivities
+from ddpmi.contributions import Bounding, Norm, weight_of_equal_pairs
 from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
+from ddpmi.spec import LARGEST_COUNT
 from ddpmi.testing import threshold_check
+from ddpmi.thresholds import _equal_weights
 
 
 def plan(**options: Any) -> Plan:
@@ -246,3 +249,102 @@ def test_a_grid_divides_delta_between_features_and_labels(mechanism: str, space:
     assert made.tables["pairs"].threshold is None
     assert made.cost.delta == Fraction(1, 2 * 10**6)
     assert list(made.units_to_show) == ["features", "labels"]
+
+
+def partitions(total: int, largest: int) -> list[tuple[int, ...]]:
+    """All ways to write a number as a sum of parts, the largest first."""
+    if total == 0:
+        return [()]
+    return [(part, *rest) for part in range(min(total, largest), 0, -1) for rest in partitions(total - part, part)]
+
+
+def shapes(made: Calibration, table: str, *, units: bool) -> set[tuple[int, ...]]:
+    """What one unit can add to the cells of a table, for every way its pairs can lie in features and labels."""
+    bounds, found = made.bounding.bounds, set()
+    assert bounds is not None
+    for t in range(1, made.bounding.most_pairs + 1):
+        weight = weight_of_equal_pairs(made.bounding, t)
+        # So many pairs share a cell: one, or up to the labels of a feature, or all features of a label.
+        parts = {
+            "pairs": [(1,) * t],
+            "features": partitions(t, bounds.labels),
+            "labels": [p for p in partitions(t, t) if len(p) <= bounds.labels],
+        }[table]
+        for part in parts:
+            once = {"features": (weight,) * len(part), "labels": (1,) * len(part)} if units else {}
+            found.add(once.get(table, tuple(count * weight for count in part)))
+    return found
+
+
+def chance(noise: TableNoise, cells: tuple[int, ...]) -> float:
+    """How often a unit gives itself away: an own cell is shown, or a cell leaves what noise within a bound can give."""
+    mechanism, at = noise.mechanism, noise.threshold
+    assert at is not None
+    if (bound := mechanism.bound) is not None:
+        return math.fsum(kept_edge(mechanism, bound, cell) for cell in cells)
+    return -math.expm1(math.fsum(math.log1p(-upper_tail(mechanism, at - cell)) for cell in cells))
+
+
+kept_edge = cache(edge)
+
+
+@cache
+def upper_tail(mechanism: DiscreteLaplace | DiscreteGaussian, t: int) -> float:
+    """P[Z >= t] of noise without a bound, for t above 0, from the mass function."""
+    if isinstance(mechanism, DiscreteLaplace):
+        q = math.exp(-1 / mechanism.scale)
+        return q**t / (1 + q)
+    sigma = math.sqrt(mechanism.variance)
+    if sigma > 200:
+        return 0.5 * math.erfc((t - 0.5) / (sigma * math.sqrt(2)))
+    reach = math.ceil(12 * sigma) + 2
+    weights = [math.exp(-z * z / (2 * mechanism.variance)) for z in range(t + reach)]
+    return math.fsum(weights[t:]) / (2 * math.fsum(weights) - 1)
+
+
+THRESHOLDED: dict[str, dict[str, Any]] = {"one": {}, "every": {"thresholds": "every"}, "grid": {"grid": True}}
+SMALL_PLANS = {
+    f"{mechanism}, {space}, {name}": {"mechanism": mechanism, "space": space, **options}
+    for mechanism in ("laplace", "gaussian")
+    for space in ("events", "units")
+    for name, options in THRESHOLDED.items()
+}
+
+
+@pytest.mark.parametrize("options", SMALL_PLANS.values(), ids=SMALL_PLANS)
+@pytest.mark.parametrize("labels", [1, 2, 3])
+@pytest.mark.parametrize("pairs", [1, 2, 3])
+def test_no_shape_of_a_unit_gives_itself_away(pairs: int, labels: int, options: dict[str, Any]) -> None:
+    """However a unit's pairs lie in features and labels, what it has alone is shown at most as often as delta says."""
+    for cap in {pairs, pairs + 1, 7}:
+        for epsilon in (1, 4, 10):
+            bounds = Bounds(pairs=pairs, labels=labels, cap=cap)
+            made = Plan(budget=Budget(epsilon, "1e-5"), bounds=bounds, **options).calibration
+            share = float(made.threshold_delta) / len(made.scheme.thresholded)
+            for table in made.scheme.thresholded:
+                noise = made.tables[table]
+                found = shapes(made, table, units=options["space"] == "units")
+                often, cells = max((chance(noise, cells), cells) for cells in found)
+                assert often <= share * (1 + 1e-9), (table, cap, epsilon, cells, noise)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize(
+    ("pairs", "cap", "g"), [(1, 10, 8), (1, 32, 8), (3, 30, 7), (7, 7, 8), (50, 77, 8), (200, 2000, 8)]
+)
+def test_few_weights_stand_for_units_of_every_size(norm: Norm, pairs: int, cap: int, g: int) -> None:
+    """Every size has a larger or equal one of at least its weight among those that are looked at, and none is made up."""
+    bounding = Bounding(bounds=Bounds(pairs=pairs, cap=cap), norm=norm, g=g)
+    looked_at = _equal_weights(bounding, sensitivities(bounding)["pairs"], cap)
+    for t in range(1, cap + 1):
+        weight = weight_of_equal_pairs(bounding, t)
+        assert any(number >= t and at >= weight for number, at in looked_at)
+    assert all(number <= cap and weight_of_equal_pairs(bounding, int(number)) >= at for number, at in looked_at)
+    assert len(looked_at) <= 2**g
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_the_largest_bounds_have_a_plan(mechanism: str) -> None:
+    """A million pairs are settled from a few hundred weights, not from ten million sizes."""
+    noise = plan(pairs=LARGEST_COUNT, mechanism=mechanism).calibration.tables["pairs"]
+    assert noise.threshold is not None

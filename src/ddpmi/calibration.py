@@ -6,7 +6,7 @@ All scales are exact fractions, rounded up from sensitivity and share, so that n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -209,6 +209,8 @@ class Sensitivity:
     """Sum of changes, where the l1 norm is bounded."""
     l2_squared: int | None
     """Sum of squared changes, where the l2 norm is bounded."""
+    single: bool = field(default=False, repr=False)
+    """Whether each cell that a unit moves is moved by the contribution of one pair, never by several together."""
 
 
 def sensitivities(bounding: Bounding, *, units: bool = False) -> dict[str, Sensitivity]:
@@ -235,13 +237,15 @@ def sensitivities(bounding: Bounding, *, units: bool = False) -> dict[str, Sensi
         by_l1 = bounding.norm == "l1"
         return Sensitivity(linf=linf, l1=l1 if by_l1 else None, l2_squared=None if by_l1 else l2_squared)
 
-    pairs = of(x, k * x, k * x * x)  # proof: sensitivities.J
+    pairs = replace(of(x, k * x, k * x * x), single=True)  # proof: sensitivities.J
     if units:
-        # proof: units.margins
+        # proof: units.margins, threshold.single
         return {"pairs": pairs, "features": pairs, "labels": of(1, labels, labels), "total": of(1, 1, 1)}
+    features = of(min(labels, total) * x, k * x, labels * k * x * x)  # proof: sensitivities.F
     return {
         "pairs": pairs,
-        "features": of(min(labels, total) * x, k * x, labels * k * x * x),  # proof: sensitivities.F
+        # proof: threshold.single
+        "features": replace(features, single=labels == 1),
         "labels": of(total * x, k * x, total_squared * x * x),  # proof: sensitivities.L
         "total": of(total * x, k * x, total_squared * x * x),  # proof: sensitivities.N
     }

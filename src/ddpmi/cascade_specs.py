@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ddpmi.budget import Budget, shortest
 from ddpmi.errors import InputError, InputNotFound
 from ddpmi.plan import Plan
-from ddpmi.seeds import SEED_LABELS, Seed, check_count, seed_names
-from ddpmi.spec import Bounds
+from ddpmi.seeds import SEED_LABELS, Seed, check_reachable, seed_names
+from ddpmi.spec import Bounds, check_count
 from ddpmi.statements import Expression
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ class Fold:
 
     def __post_init__(self) -> None:
         _check_name("The name of a fold", self.name)
-        check_count("top", self.top)
+        for name in ("top", "at_least"):
+            check_count(name, getattr(self, name))
         if sum(given is not None for given in (self.label, self.seed, self.after)) > 1:
             raise InputError(
                 f"Fold {self.name!r} takes its labels from more than one place.",
@@ -79,9 +80,12 @@ class Fold:
             )
         if self.seed is not None:
             object.__setattr__(self, "seed", seed_names(self.seed, None, None))
-        if self.seeded:
-            # Refused now, not after an earlier fold was paid for.
+        # Refused now, not after an earlier fold was paid for.
+        if self.seed is not None:
             Seed(features=self.names(), at_least=self.at_least)
+        elif self.after is not None:
+            check_reachable(self.at_least, self.top)
+        if self.seeded:
             object.__setattr__(self, "plan", seed_plan(self.plan))
 
     @property
@@ -90,8 +94,8 @@ class Fold:
         return self.seed is not None or self.after is not None
 
     def names(self) -> tuple[str, ...]:
-        """Return the seed, or as many stand-ins as an earlier fold may give: checks need no more."""
-        return tuple(map(str, range(self.top))) if self.seed is None else tuple(self.seed)
+        """Return the given seed; nothing where a column or an earlier fold gives the labels."""
+        return () if self.seed is None else tuple(self.seed)
 
     def labels(self) -> str:
         """Say where labels come from."""
@@ -117,6 +121,33 @@ class Fold:
         if not self.seeded:
             return obs
         return obs.label_by(feature=names, at_least=self.at_least, keep_seed=self.keep_seed, column=self.seed_column)
+
+    def foreseen(self, obs: Observations) -> Observations:
+        """Label the data as far as checks need it: one feature stands for those that an earlier fold will give."""
+        if self.after is None:
+            return self.labelled(obs, self.names())
+        return obs.label_by(feature="a stand-in", keep_seed=self.keep_seed, column=self.seed_column)
+
+    def check_shown(self, obs: Observations, earlier: Observations) -> None:
+        """Refuse a seed that cannot occur: features of one column, looked for in another that nobody named for them.
+
+        Args:
+            obs: The fold's data.
+            earlier: The data of the fold that gives the seed.
+        """
+        if self.seed_column is not None or obs.feature_role == earlier.feature_role:
+            return
+        here, there = (
+            repr(name) if not made else "an expression" for name, made in (obs.feature_role, earlier.feature_role)
+        )
+        name, made = earlier.feature_role
+        raise InputError(
+            f"Fold {self.name!r} ranks {here}, but starts from fold {self.after!r}, which ranks {there}: "
+            f"nobody would show the seed.",
+            hint=f"seed_column = {name!r}"
+            if not made
+            else "seed_column = {sql = '...'}, which shows the seed's features",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +203,7 @@ class Cascade:
             told = tomllib.loads(file.read_text("utf-8"))
         except FileNotFoundError:
             raise InputNotFound(f"The cascade {file} does not exist.", hint="ddpmi cascade SPEC.toml") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
             raise InputError(f"{file} is not TOML: {error}.", hint="see https://toml.io") from None
         _check_keys("the cascade", told, _HEAD)
         folds, common = told.get("fold"), told.get("defaults", {})
@@ -196,7 +227,11 @@ class Cascade:
 
         found = [fold.observe() for fold in self.folds]
         for fold, obs in zip(self.folds, found, strict=True):
-            check_fit(fold.labelled(obs, fold.names()), fold.plan)
+            check_fit(fold.foreseen(obs), fold.plan)
+        places = {fold.name: obs for fold, obs in zip(self.folds, found, strict=True)}
+        for fold in self.folds:
+            if fold.after is not None:
+                fold.check_shown(places[fold.name], places[fold.after])
         # proof: label-by.folds
         units = [(obs.dataset, str(obs.columns.unit)) for obs in found]
         told = ["an expression" if obs.unit_is_expression else repr(obs.columns.unit) for obs in found]

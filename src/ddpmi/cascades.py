@@ -14,7 +14,8 @@ from ddpmi.cascade_specs import Cascade, Fold, seed_plan
 from ddpmi.curator import check_fit, release
 from ddpmi.errors import BudgetExceeded, InputError, ReleaseError
 from ddpmi.rankings import rank
-from ddpmi.seeds import SEED, check_count, seed_names, top_features
+from ddpmi.seeds import SEED, seed_names, top_features
+from ddpmi.spec import check_count
 
 if TYPE_CHECKING:
     import os

@@ -24,7 +24,7 @@ DATA_HELP = (
 _COUNT_HELP = (
     "Column with a number of units, for data in which the units were counted already; it takes no --unit, --value or "
     "--where. You declare that each unit was counted once, in one row, so it implies --distinct=units and --pairs 1. "
-    "The data is searched for negative counts, which are refused."
+    "Counts below 1 and text that is no whole number are passed over."
 )
 
 
@@ -75,7 +75,7 @@ class ColumnOptions:
         return self.space or "events"
 
     def observe(self, data: list[str] | Table, *, labelled: bool = True, **more: Any) -> Observations:
-        """Name the data. Reads the schema and no row, and of counts whether one is negative.
+        """Name the data. Reads the schema and no row.
 
         A label may be missing only where a seed makes it.
         """

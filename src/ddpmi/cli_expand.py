@@ -15,6 +15,7 @@ from ddpmi.cli_columns import ColumnOptions
 from ddpmi.cli_options import BoundOptions, KeyOptions, PlanOptions, PrivacyOptions, ReadingOptions, example
 from ddpmi.errors import BudgetExceeded, InputError
 from ddpmi.show import cells_of
+from ddpmi.spec import check_count
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -102,8 +103,7 @@ def _check_walk(walk: ExpandOptions, columns: ColumnOptions) -> None:
     if columns.count is not None:
         raise InputError("expand needs rows of units, not counts.", hint="leave --count out")
     for name in ("rounds", "top"):
-        if getattr(walk, name) < 1:
-            raise InputError(f"--{name} must be at least 1, got {getattr(walk, name)}.", hint=f"--{name} 1")
+        check_count(f"--{name}", getattr(walk, name), hint=f"--{name} 1")
 
 
 def _put_rounds(done: list[Round], format_: str) -> None:
@@ -139,8 +139,7 @@ def cascade(
     """
     from ddpmi.cascades import Cascade, check_affordable, each_fold
 
-    if top < 1:
-        raise InputError(f"--top must be at least 1, got {top}.", hint="--top 10")
+    check_count("--top", top, hint="--top 10")
     told = Cascade.load(spec)
     told.observe()
     if told.ledger is None:

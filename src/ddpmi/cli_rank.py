@@ -13,6 +13,7 @@ from ddpmi import cli_show as show
 from ddpmi import cli_steps as steps
 from ddpmi.cli_options import example
 from ddpmi.errors import InputError
+from ddpmi.spec import LONGEST_LIST, check_count
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -78,8 +79,8 @@ def rank(
     """
     from ddpmi.rankings import rank as rank_release
 
-    if order.top is not None and order.top < 1:
-        raise InputError(f"--top must be at least 1, got {order.top}.", hint="--top 10")
+    if order.top is not None:
+        check_count("--top", order.top, most=LONGEST_LIST, hint="--top 10")
     chosen = steps.format_of(format, output)
     if output is not None:
         steps.check_new_file(output)
@@ -141,8 +142,7 @@ def compare(
 
     if plot is not None:
         _check_plot(plot)
-    if part.top < 1:
-        raise InputError(f"--top must be at least 1, got {part.top}.", hint="--top 10000")
+    check_count("--top", part.top, most=LONGEST_LIST, hint="--top 10000")
     releases = [steps.load_release(folder) for folder in (a, b)]
     for release in releases:
         show.warn_if_empty(release, release.tables.count("pairs"))

@@ -15,6 +15,7 @@ import numpy as np
 from ddpmi import charts, scores, show, stability
 from ddpmi.errors import InputError
 from ddpmi.rankings import Ranking, rank
+from ddpmi.spec import LONGEST_LIST, check_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -160,8 +161,7 @@ def compare(
     >>> found["notice"], found["kept"], found["percentiles"]["50"], found["rbo"]
     ('NOT PRIVATE', 1.0, 0.0, 1.0)
     """
-    if isinstance(top, bool) or not isinstance(top, int) or top < 1:
-        raise InputError(f"top needs a whole number of at least 1, got {top!r}.", hint="top=10_000")
+    check_count("top", top, most=LONGEST_LIST, hint="top=10_000")
     if by not in get_args(By):
         raise InputError(f"by must be one of {get_args(By)}, got {by!r}.", hint='by="reference"')
     left, right = _ranking(a), _ranking(b)

@@ -308,6 +308,19 @@ def weight_of_equal_pairs(bounding: Bounding, pairs: int) -> int:
     return min(_isqrt_ratio(k * full * full, pairs), 2 * k * full // pairs)
 
 
+def most_equal_pairs(bounding: Bounding, weight: int) -> int:
+    """Return the most pairs of equal full value that a scaled unit can have at this weight or a larger one, below 2^g.
+
+    The inverse of `weight_of_equal_pairs`, in exact integers.
+    """
+    if bounding.bounds is None:
+        return bounding.most_pairs
+    full, k = int(2**bounding.g), bounding.bounds.pairs
+    if bounding.norm == "l1":
+        return k * full // weight
+    return min(k * full * full // (weight * weight), 2 * k * full // weight)
+
+
 def _isqrt_ratio(numerator: int, denominator: int) -> int:
     from math import isqrt
 

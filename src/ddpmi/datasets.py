@@ -23,6 +23,7 @@ import numpy as np
 
 from ddpmi.errors import InputError, MissingExtra
 from ddpmi.hints import LEAN, SKEW
+from ddpmi.spec import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ def paper_shape(
     'rows.parquet'
     """
     for name, number in {"units": units, "features": features, "labels": labels}.items():
-        _check_count(name, number)
+        check_count(name, number, most=_LIMITS[name], hint=f"{name}=100")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError(f"seed must be a whole number from 0 on, got seed={seed!r}.", hint="seed=0")
     target = _free_path(path)
@@ -127,13 +128,6 @@ def flights() -> Path:
             if found.is_file():
                 return found
     raise MissingExtra("The flights of the demo are not installed.", hint="pip install 'ddpmi[demo]'")
-
-
-def _check_count(name: str, number: object) -> None:
-    """Refuse what is not a whole number in range."""
-    limit = _LIMITS[name]
-    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= limit:
-        raise InputError(f"{name} must be a whole number from 1 to {limit}, got {name}={number!r}.", hint=f"{name}=100")
 
 
 def _free_path(path: str | os.PathLike[str]) -> Path:

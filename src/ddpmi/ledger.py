@@ -18,6 +18,7 @@ from ddpmi.errors import BudgetExceeded, InputError, LedgerError
 from ddpmi.ledger_entries import CHARGE_COLUMNS, ENTRIES, Charge, ChargeFields, Entry, State, Status, budget_of
 from ddpmi.ledger_file import create, damaged, now, opened, version_of
 from ddpmi.ledger_schema import SCHEMA_VERSION, TOTALS, chained, expected_schema, schema_of, upgrade
+from ddpmi.spec import dataset_name
 
 if TYPE_CHECKING:
     import os
@@ -168,8 +169,13 @@ class Ledger:
 
         Returns:
             Limit, spent, left and entries, of one moment.
+
+        Raises:
+            InputError: No dataset can have this name, and none has.
         """
         with self._open() as connection:
+            if dataset not in _datasets(connection):
+                dataset_name(dataset)
             entries = _entries(connection, "WHERE c.dataset = ? ORDER BY c.id", dataset)
             used = spent(self._limit, _total(connection, dataset))
         left = Amount(

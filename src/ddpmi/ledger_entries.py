@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 from ddpmi.accounting import RHO_GRID, Amount, Cost, Total
 from ddpmi.budget import DELTA_GRID, EPSILON_GRID, Budget
 from ddpmi.errors import InputError
+from ddpmi.spec import dataset_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,12 +76,12 @@ class Charge:
     """A note of the user."""
 
     def __post_init__(self) -> None:
-        for name in ("release_id", "dataset", "mechanism", "plan_digest", "columns_digest", "tag"):
+        # Entries that were written before this rule are read as they are.
+        dataset_name(self.dataset)
+        for name in ("release_id", "mechanism", "plan_digest", "columns_digest", "tag"):
             _check_text(name, getattr(self, name))
-        for name in ("release_id", "dataset"):
-            if not getattr(self, name):
-                raise InputError(f"{name} must not be empty, got {name}=''.", hint=f"{name}='visits-2026'")
-
+        if not self.release_id:
+            raise InputError("release_id must not be empty, got release_id=''.", hint="release_id='visits-2026'")
         # Larger numbers than any budget has would not fit the file's integers.
         if self.cost.delta >= 1 or (self.cost.epsilon or 0) > _LARGEST_EPSILON:
             raise InputError(

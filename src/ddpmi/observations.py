@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ddpmi.errors import InputError, SchemaError
 from ddpmi.roles import check_types, checked_key, named_roles
 from ddpmi.seeds import SEED_LABELS, SHOWN, Seed, seed_names
+from ddpmi.spec import dataset_name
 from ddpmi.statements import Expression, Step, Table
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 #: Sums of counts are clamped here, so no single count needs to be larger.
 _LARGEST_COUNT = 2**62
-#: Whole numbers in text are read as doubles, which hold each one up to here.
-_LARGEST_WHOLE = 2**53
 _CHOSEN_SEED = "The owner declares that the seed was chosen without looking at these data, except at charged releases."
 _HANDED_OVER = (
     "The owner declares that each row of the data handed over in memory was made from one unit's records alone, "
@@ -76,6 +75,11 @@ class Observations:
         return "unit" in self.columns.expressions
 
     @property
+    def feature_role(self) -> tuple[str, bool]:
+        """The column or expression of what is ranked, and whether it is an expression."""
+        return self.columns.feature, "feature" in self.columns.expressions
+
+    @property
     def relies_on(self) -> list[str]:
         """What the guarantee takes on the owner's word about these data."""
         # proof: row-local.memory
@@ -114,8 +118,9 @@ class Observations:
     ) -> Observations:
         """Label units by what they show: "seed" for those who show the seed, "rest" for all others. Reads no row.
 
-        The label of a unit is computed from all its rows that `where` keeps, before any bound; it takes the place of
-        the label's column. A plan for it has ``public_labels=("rest", "seed")``. A seed that nobody shows is no error.
+        The label of a unit is computed from all its rows that `where` keeps, also those without a feature, and before
+        any bound; it takes the place of the label's column. A plan for it has ``public_labels=("rest", "seed")``. A seed
+        that nobody shows is no error.
 
         Args:
             feature: The seed: one feature or several.
@@ -168,12 +173,14 @@ class Observations:
         # proof: bounding.row-local
         roles = {role: self._sql(role) for role in self.columns.named()}
         keys = [role for role in roles if role != "value"]
-        valid = [f"{roles[role]} IS NOT NULL" for role in keys]
+        # Of units that a seed labels all rows decide; those without a feature are dropped when that is done.
+        valid = [f"{roles[role]} IS NOT NULL" for role in keys if role != "feature" or self.seed is None]
         clean = engine.dialect.clean_text
         roles |= {role: clean.format(m=roles[role]) for role in keys if self._is_text(role)}
         if "value" in roles:
             kind = self.schema[str(self.columns.value)][0]
-            roles["value"] = (_count if self.counted else _number)(engine, roles["value"], kind)
+            read = _count(engine, roles["value"], kind) if self.counted else engine.number(roles["value"], kind)
+            roles["value"] = read
         if self.counted:
             # A count of zero is the absence of units: its keys must not show.
             valid.append(f"{roles['value']} > 0")
@@ -259,7 +266,7 @@ def observe(  # noqa: PLR0913 - the four roles are the interface
             )
         reads |= dict.fromkeys(more)
     return Observations(
-        source=source, columns=columns, schema=schema, dataset=_checked_name(dataset), where=text, reads=tuple(reads)
+        source=source, columns=columns, schema=schema, dataset=dataset_name(dataset), where=text, reads=tuple(reads)
     )
 
 
@@ -274,14 +281,14 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
     encoding: str | None = None,
     conf: Mapping[str, Any] | None = None,
 ) -> Observations:
-    """Name data in which the units were counted already: rows of feature, label and how many units.
+    """Name data in which the units were counted already: rows of feature, label and how many units. Reads no row.
 
-    Each unit must have been counted once, in one row; a release says that it relies on this. Counts of NULL or zero
-    are passed over, and rows with equal keys are added. A negative count is no count of units in any data, so the
-    data is searched for one here, and refused.
+    Each unit must have been counted once, in one row; a release says that it relies on this. A count of NULL, of zero or
+    below is no unit and is passed over; so is text that is no whole number. Rows with equal keys are added. No count is
+    an error, because an error would tell about its row.
 
     Args:
-        data: As for `observe`, but no reader that is used up by reading it.
+        data: As for `observe`.
         feature: Column of what is ranked; ``feature`` is recognised.
         label: Column of the group; ``label`` and ``partition`` are recognised.
         count: Column with a whole number of units.
@@ -291,7 +298,6 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
         conf: Settings of the engine.
 
     Raises:
-        InputError: A count is negative.
         SchemaError: A column is missing or of the wrong type.
 
     >>> import pyarrow as pa
@@ -299,61 +305,34 @@ def observe_counts(  # noqa: PLR0913 - as for `observe`
     True
     """
     source = _source(data, conf, engine, encoding)
-    if source.read_once:
-        raise InputError("Counts are read twice, and a reader only once.", hint="pass a table: reader.read_all()")
     columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
     check_types(columns, schema, counted=True)
-    obs = Observations(
+    return Observations(
         source=source,
         columns=columns,
         schema=schema,
-        dataset=_checked_name(dataset),
+        dataset=dataset_name(dataset),
         reads=tuple(reads),
         counted=True,
     )
-    _check_counts(obs)
-    return obs
-
-
-def _check_counts(obs: Observations) -> None:
-    name = str(obs.columns.value)
-    with obs.open() as engine:
-        number = _number(engine, obs._sql("value"), obs.schema[name][0])  # noqa: SLF001 - this module's own class
-        found = any(
-            batch.num_rows for batch in engine.batches(f"SELECT 1 FROM {engine.relation} WHERE {number} < 0 LIMIT 1")
-        )
-    if found:
-        raise InputError(
-            f"The count column {name!r} holds a negative number, which is no count of units.",
-            hint="count the units again, or name another column: observe_counts(data, count='units')",
-        )
-
-
-def _number(engine: Engine, sql: str, kind: Kind) -> str:
-    return engine.number(sql, kind)
 
 
 def _count(engine: Engine, sql: str, kind: Kind) -> str:
     """A whole number of units, NULL for what is none."""
+    from ddpmi.engines.counts import text_count
+
+    if kind == "untyped":
+        return text_count(sql, _LARGEST_COUNT)
     number = engine.number(sql, kind)
-    if kind == "integer":
-        # LEAST would skip a NULL and give the limit.
-        small = f"WHEN {number} BETWEEN 0 AND {_LARGEST_COUNT} THEN CAST({number} AS BIGINT)"
-        return f"CASE {small} WHEN {number} > {_LARGEST_COUNT} THEN {_LARGEST_COUNT} END"
-    whole = f"{number} = FLOOR({number}) AND {number} BETWEEN 0 AND {_LARGEST_WHOLE}"
-    return f"CASE WHEN {whole} THEN CAST({number} AS BIGINT) END"
+    # LEAST would skip a NULL and give the limit.
+    small = f"WHEN {number} BETWEEN 0 AND {_LARGEST_COUNT} THEN CAST({number} AS BIGINT)"
+    return f"CASE {small} WHEN {number} > {_LARGEST_COUNT} THEN {_LARGEST_COUNT} END"
 
 
 def _guarded(text: str) -> str:
     from ddpmi.engines.expressions import guarded
 
     return guarded(text)
-
-
-def _checked_name(dataset: str) -> str:
-    if not isinstance(dataset, str) or not dataset.strip():
-        raise InputError(f"dataset must be a name, got dataset={dataset!r}.", hint="dataset='visits'")
-    return dataset
 
 
 def _source(data: Any, conf: Mapping[str, Any] | None, engine: str | None, encoding: str | None) -> Source:

@@ -18,6 +18,7 @@ from ddpmi.doubts import Doubt
 from ddpmi.errors import InputError, MissingExtra
 from ddpmi.ranking_tables import RANK_BOUNDS
 from ddpmi.scores import COLUMNS, Released
+from ddpmi.spec import LONGEST_LIST, check_count
 from ddpmi.views import SCORE, Coded, Direction, Pairs, Per, mutual_information_of
 
 if TYPE_CHECKING:
@@ -125,8 +126,7 @@ class Ranking:
         """
         import pyarrow.compute as pc
 
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(f"top needs a whole number of at least 1, got {n!r}.", hint="ranking.top(10)")
+        check_count("top", n, most=LONGEST_LIST, hint="ranking.top(10)")
         for word, kind in ((per, Per), (direction, Direction)):
             if word not in get_args(kind):
                 raise InputError(f"Choose one of {get_args(kind)}, got {word!r}.")

@@ -15,6 +15,7 @@ from ddpmi.errors import InputError
 from ddpmi.rankings import Ranking, check_base
 from ddpmi.releases import Release
 from ddpmi.scoring import Scoring
+from ddpmi.spec import LONGEST_LIST, check_count
 from ddpmi.views import Direction, Per
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ class SparkRanking:
         Returns:
             A ranking whose rows keep the ranks they had, in order.
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError(f"top needs a whole number of at least 1, got {n!r}.", hint="ranking.top(10)")
+        check_count("top", n, most=LONGEST_LIST, hint="ranking.top(10)")
         for word, kind in ((per, Per), (direction, Direction)):
             if word not in get_args(kind):
                 raise InputError(f"Choose one of {get_args(kind)}, got {word!r}.")

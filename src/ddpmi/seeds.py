@@ -1,6 +1,7 @@
 """Labels made from a seed: units that show it against the rest, as SQL over the rows of each unit.
 
-In: rows (unit, feature[, value][, shown]), keys not NULL. Out: (unit, feature, label[, value]), label "seed" or "rest".
+In: rows (unit, feature[, value][, shown]), unit not NULL. Out: (unit, feature, label[, value]), keys not NULL, label
+"seed" or "rest".
 Nothing here runs.
 """
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddpmi.errors import InputError
-from ddpmi.spec import key_list
+from ddpmi.spec import check_count, key_list
 from ddpmi.statements import Dialect, Expression
 
 if TYPE_CHECKING:
@@ -46,11 +47,7 @@ class Seed:
         listed = key_list(self.features, "feature") or ()
         object.__setattr__(self, "features", listed)
         check_count("at_least", self.at_least)
-        if self.at_least > len(listed):
-            raise InputError(
-                f"at_least={self.at_least} can never be reached: the seed has {len(listed)} features.",
-                hint=f"at_least={len(listed)}",
-            )
+        check_reachable(self.at_least, len(listed))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for digests."""
@@ -64,7 +61,7 @@ class Seed:
         }
 
     def labelled(self, named: str, dialect: Dialect, *, valued: bool, read_once: bool) -> str:
-        """Return the SELECT of labelled rows.
+        """Return the SELECT of labelled rows. Rows without a feature show the seed too, and are dropped afterwards.
 
         Args:
             named: The SELECT of the rows.
@@ -77,7 +74,7 @@ class Seed:
         # The seed's rows tell their unit's label, which is known already.
         # proof: label-by.drop
         own = self.column is None and not self.keep
-        rest = f"\nWHERE {dialect.as_text('n.feature')} NOT IN ({listed})" if own else ""
+        rest = f" AND {dialect.as_text('n.feature')} NOT IN ({listed})" if own else ""
         # Without the name the engine reads the data twice, which is faster than keeping all of it.
         head = f"WITH named AS MATERIALIZED (\n{named}\n)\n" if read_once else ""
         source = "named" if read_once else f"(\n{named}\n)"
@@ -87,17 +84,19 @@ class Seed:
             f"{', n.value' if valued else ''}\nFROM {source} AS n LEFT JOIN (\n"
             f"SELECT unit FROM {source} AS n WHERE {shown} IN ({listed})\n"
             f"GROUP BY unit HAVING COUNT(DISTINCT {shown}) >= {self.at_least}\n"
-            f") AS s ON n.unit = s.unit{rest}"
+            f") AS s ON n.unit = s.unit\nWHERE n.feature IS NOT NULL{rest}"
         )
 
 
-def check_count(name: str, value: object) -> None:
-    """Refuse what is no whole number from 1 on.
+def check_reachable(at_least: int, features: int) -> None:
+    """Refuse a seed that nobody could show.
 
-    >>> check_count("top", 10)
+    >>> check_reachable(2, 10)
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number from 1 on, got {name}={value!r}.", hint=f"{name}=1")
+    if at_least > features:
+        raise InputError(
+            f"at_least={at_least} can never be reached: the seed has {features} features.", hint=f"at_least={features}"
+        )
 
 
 def seed_names(feature: str | Iterable[str] | None, ranking: Ranking | None, top: int | None) -> tuple[str, ...]:

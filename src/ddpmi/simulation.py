@@ -22,6 +22,7 @@ from ddpmi.randomness import Keystream
 from ddpmi.rankings import rank
 from ddpmi.receipts import Origin, private_receipt
 from ddpmi.releases import Release
+from ddpmi.spec import LONGEST_LIST, check_count
 from ddpmi.tables import MemoryTables
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ def simulate(
     [True, True]
     """
     shape = (Hints.parse(hints) if isinstance(hints, str) else hints).for_plan(plan)
-    if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
-        raise InputError(f"top needs a whole number of at least 1, got {top!r}.", hint="top=10_000")
+    if top is not None:
+        check_count("top", top, most=LONGEST_LIST, hint="top=10_000")
     _check_plan(plan)
     plans = [replace(plan, budget=Budget(epsilon, plan.budget.delta)) for epsilon in epsilons]
     world = _World(shape, np.random.default_rng([seed, shape.units]))

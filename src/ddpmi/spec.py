@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,8 +17,22 @@ if TYPE_CHECKING:
 
 Strategy = Literal["scale", "sample"]
 
+#: The most of anything that is counted one by one: features of a seed, rounds, pairs of a unit.
+LARGEST_COUNT = 1_000_000
+#: A cap is at most so many times the pairs.
+_LARGEST_CAP = 32 * LARGEST_COUNT
+#: What only cuts a list may be as large as any list.
+LONGEST_LIST = 2**53
+#: Longer numbers are not printed.
+_LONGEST_NUMBER = 10**30
+
 #: Clip and step are divided as doubles; this far from both ends of their range the quotient is right.
 _SMALLEST_STEP, _LARGEST_CLIP = Fraction(1, 10**30), Fraction(10**30)
+
+#: Characters that show nothing although Python calls them printable: joiners, fillers, selectors, the empty Braille cell.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 
 #: Names recognised without a flag: ours first, then the paper's.
 KNOWN_NAMES = {
@@ -146,7 +162,7 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name in ("pairs", "labels"):
-            _check_count(name, getattr(self, name))
+            check_count(name, getattr(self, name), hint="Bounds(pairs=50, labels=1)")
         if self.strategy not in ("scale", "sample"):
             raise InputError(
                 f"strategy must be 'scale' or 'sample', got strategy={self.strategy!r}.",
@@ -159,7 +175,7 @@ class Bounds:
         default = self.pairs if self.strategy == "sample" else 10 * self.pairs
         if self.cap == 0 and not isinstance(self.cap, bool):
             object.__setattr__(self, "cap", default)
-        _check_count("cap", self.cap)
+        check_count("cap", self.cap, most=_LARGEST_CAP, hint=f"cap={default}")
         if self.strategy == "sample" and self.cap != self.pairs:
             raise InputError(
                 f"strategy='sample' keeps exactly pairs={self.pairs}, got cap={self.cap}.",
@@ -211,6 +227,31 @@ class Bounds:
         return cls(clip=None if clip is None else Fraction(clip), step=Fraction(values["step"]), **rest)
 
 
+def dataset_name(name: object) -> str:
+    """Check the name of a dataset, whose budget the ledger keeps. Two names that look alike would be two budgets.
+
+    Args:
+        name: Its name: visible text in its normal form (NFC), without white space around it.
+
+    Raises:
+        InputError: It is no such text; the hint gives the plain one.
+
+    >>> dataset_name("visits 2026")
+    'visits 2026'
+    """
+    text = name if isinstance(name, str) else ""
+    seen = "".join(sign for sign in text if sign.isprintable() or sign.isspace())
+    plain = unicodedata.normalize("NFC", " ".join(_UNSEEN.sub("", seen).split()))
+    # isprintable refuses control and format characters, and every space but the plain one.
+    if not text or not text.isprintable() or _UNSEEN.search(text) or text != unicodedata.normalize("NFC", text.strip()):
+        raise InputError(
+            f"dataset must be a name in visible characters and normal form (NFC), without white space around it, "
+            f"got dataset={name!a}.",
+            hint=f"dataset={plain or 'visits'!r}",
+        )
+    return text
+
+
 def key_list(keys: object, name: str) -> tuple[str, ...] | None:
     """Check a public list of keys and put it in the order of bytes.
 
@@ -239,9 +280,18 @@ def _short(number: Fraction) -> str:
         return "more than 1e308"
 
 
-def _check_count(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(
-            f"{name} must be a whole number of at least 1, got {name}={value!r}.",
-            hint="Bounds(pairs=50, labels=1)",
-        )
+def check_count(name: str, value: object, *, most: int = LARGEST_COUNT, hint: str | None = None) -> None:
+    """Refuse what is no whole number from 1 to the most that can be served.
+
+    Args:
+        name: What is counted, as the caller calls it.
+        value: The count.
+        most: The largest one.
+        hint: What to write instead; by default a count of 1.
+
+    >>> check_count("top", 10)
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        long = isinstance(value, int) and abs(value) >= _LONGEST_NUMBER
+        got = "a number of more than 30 digits" if long else f"{name}={value!r}"
+        raise InputError(f"{name} must be a whole number from 1 to {most}, got {got}.", hint=hint or f"{name}=1")

@@ -14,7 +14,7 @@ import numpy as np
 from ddpmi import mi as information
 from ddpmi.errors import InputError
 from ddpmi.hints import MOST, Hints
-from ddpmi.spec import Bounds
+from ddpmi.spec import LONGEST_LIST, Bounds, check_count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,8 +64,7 @@ def suggest(plan: type[Plan], budget: Budget, hints: tuple[int, float, int], opt
     """Make the plan; see `Plan.suggest`."""
     units, pairs_per_unit, labels = hints
     for name, count in (("units", units), ("labels", labels)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InputError(f"{name} must be a whole number of at least 1, got {name}={count!r}.", hint=f"{name}=20")
+        check_count(name, count, most=LONGEST_LIST, hint=f"{name}=20")
     if budget.delta * units > 1:
         raise InputError(
             f"delta={float(budget.delta):g} is too large for {units} units: it should be no more than {1 / units:g}, better far less.",

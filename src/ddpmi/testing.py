@@ -9,7 +9,9 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from ddpmi.aggregates import every_key, margin_source
 from ddpmi.calibration import Sensitivity, sensitivities
+from ddpmi.engines.draws import in_key_order
 from ddpmi.measurements import Reading, measure, origin_of, summed_by
 from ddpmi.randomness import Keystream
 from ddpmi.receipts import private_receipt
@@ -42,6 +44,9 @@ __all__ = [
     "vocabularies",
 ]
 
+#: Where labels are hidden: the features of all labels.
+_ALL_FEATURES = "all features"
+
 
 def _salt(seed: int | str) -> str:
     return hashlib.sha256(f"salt {seed}".encode()).hexdigest()
@@ -67,6 +72,9 @@ def exact_sums(
 ) -> dict[str, pa.Table]:
     """Return the sums that noise would be added to, for every key that occurs. Left of the border.
 
+    Where `labels_only` hides labels, ``all features`` has the features of hidden labels too: another unit's listed label
+    would make their sums known.
+
     Args:
         obs: The data.
         plan: What is summed.
@@ -76,8 +84,14 @@ def exact_sums(
     exact = replace(Reading.of(plan), noises=None, grid=False, other=False, complete=False)
     with summed_by(obs, plan, salt=_salt(seed), source=_source(seed), replay=replay) as engine:
         tables = measure(engine, exact)
-        rounds = {f"selection {n}": _weights(engine, n) for n in range(1, len(plan.calibration.selection) + 1)}
-    return {name: tables.scan(name) for name in KEYS} | rounds
+        more = {
+            f"selection {n}": _features(engine, f"SELECT feature, sum FROM weights_{n}")
+            for n in range(1, len(plan.calibration.selection) + 1)
+        }
+        if plan.labels_only is not None:
+            source = margin_source("feature", plan.calibration.bounding, units=plan.space == "units")
+            more[_ALL_FEATURES] = _features(engine, every_key("feature", source, engine.dialect))
+    return {name: tables.scan(name) for name in KEYS} | more
 
 
 def vocabularies(obs: Observations, plan: Plan, *, seed: int | str = 0) -> list[list[str]]:
@@ -91,11 +105,11 @@ def vocabularies(obs: Observations, plan: Plan, *, seed: int | str = 0) -> list[
     return found
 
 
-def _weights(engine: Engine, number: int) -> pa.Table:
+def _features(engine: Engine, sql: str) -> pa.Table:
     import pyarrow as pa
 
     schema = pa.schema([("feature", pa.string()), ("sum", pa.int64())])
-    batches = engine.batches(f"SELECT feature, sum FROM weights_{number} ORDER BY feature")
+    batches = engine.batches(in_key_order(sql, ["feature"]))
     return pa.Table.from_batches([batch.cast(schema) for batch in batches], schema=schema)
 
 
@@ -146,7 +160,10 @@ def moved_between(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table],
     declared |= dict.fromkeys(rounds, Sensitivity(linf=weight(1), l1=None, l2_squared=WEIGHT_SQUARED))
     found = []
     for table, keys in all_keys.items():
-        changes = _changes(before[table], after[table], list(keys))
+        # A feature may be known on one side only, though both have a sum for it under labels that are hidden.
+        # proof: public.only
+        name = _ALL_FEATURES if table == "features" and _ALL_FEATURES in before else table
+        changes = _changes(before[name], after[name], list(keys))
         allowed = declared[table]
         found.append(
             Moved(

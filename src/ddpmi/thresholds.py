@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpmi.contributions import weight_of_equal_pairs
+from ddpmi.contributions import most_equal_pairs, weight_of_equal_pairs
 from ddpmi.errors import InputError
 from ddpmi.noise import DiscreteLaplace
 from ddpmi.selection import weight as feature_weight
@@ -95,17 +95,19 @@ def _keys_of_a_unit(bounding: Bounding, table: str) -> int:
 
 
 def _equal_weights(bounding: Bounding, moved: Sensitivity, most: int) -> list[Cells]:
-    """What units of every size can have, where all pairs of a unit weigh the same; nothing where they may not."""
+    """What units of every size can have, where all their cells weigh the same; nothing where they may not."""
     bounds = bounding.bounds
     if bounds is None:
         raise InputError("A threshold needs bounds.", hint="Bounds(pairs=50)")
-    if bounding.valued or moved.linf != 2**bounding.g or most == 1:
+    # proof: threshold.single
+    if bounding.valued or not moved.single or most == 1:
         return []
     # proof: threshold.equal-weights
     light = (float(min(bounds.pairs, most)), moved.linf)
-    # The largest unit is nearly always the worst: taken early, it spares the others their search.
-    heavy = ((float(pairs), weight_of_equal_pairs(bounding, pairs)) for pairs in range(most, bounds.pairs, -1))
-    return [light, *heavy]
+    # Of all units with one weight the largest is the worst, and there are few weights. The lowest comes first: it is
+    # nearly always the worst of all, and spares the others their search.
+    weights = range(max(1, weight_of_equal_pairs(bounding, most)), moved.linf)
+    return [light, *((float(min(most, most_equal_pairs(bounding, weight))), weight) for weight in weights)]
 
 
 def _cells_moved(moved: Sensitivity, most: int) -> Cells:

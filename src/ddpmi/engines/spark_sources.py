@@ -216,7 +216,7 @@ def _named(paths: list[str]) -> tuple[list[str], list[str]]:
 
     Spark's process may stand in another folder and in another file system, so what is found here is meant.
     """
-    # proof: row-local.files
+    # proof: row-local.names
     here: dict[str, str] = {}
     elsewhere: list[str] = []
     for path in paths:
@@ -259,7 +259,7 @@ def _literal(path: str, kind: str) -> str:
     # The last part stays as it is named: what a link leads to may have a name that Spark passes over.
     given = Path(path)
     real = Path(os.path.realpath(given.parent)) / given.name if given.name not in ("", "..") else given.resolve()
-    # proof: row-local.files
+    # proof: row-local.names
     return "file://" + _PATTERN.sub(r"\\\g<0>", str(real))
 
 
