@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mutants_readers
 import mutants_thresholds
 from mutant import Mutant
 
 MUTANTS = [
+    *mutants_readers.MUTANTS,
     *mutants_thresholds.MUTANTS,
     Mutant(
         "pairs of dropped labels are shown",
@@ -132,8 +134,8 @@ MUTANTS = [
     Mutant(
         "rows without a unit are kept",
         "observations.py",
-        'for role in roles if role != "value" and',
-        'for role in roles if role not in ("value", "unit") and',
+        'for role in keys if role != "feature" or self.seed is None]',
+        'for role in keys if role != "unit" and (role != "feature" or self.seed is None)]',
         "test_curator.py -k without_a_unit",
     ),
     Mutant(

@@ -68,4 +68,18 @@ MUTANTS = [
         "return None",
         "test_entrance.py -k stream",
     ),
+    Mutant(
+        "a Spark frame of inferred types counts as files",
+        "engines/spark_sources.py",
+        "return reader == _DELTA_READER or (reader in _READERS and relation.partitionSchema().length() == 0)",
+        "return True",
+        "test_engines_spark_sources.py -k only_typed_files",
+    ),
+    Mutant(
+        "Spark takes the name of a file for a pattern",
+        "engines/spark_sources.py",
+        'return "file://" + _PATTERN.sub(r"\\\\\\g<0>", str(real))',
+        'return "file://" + str(real)',
+        "test_engines_spark_sources.py -k 'exists_is_read_as_it_stands or written_out_once'",
+    ),
 ]

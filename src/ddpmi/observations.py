@@ -165,7 +165,9 @@ class Observations:
 
     def open(self) -> Engine:
         """Start the engine over the columns in use."""
-        return self.source.open(list(self.reads))
+        shown = None if self.seed is None else self.seed.column
+        made = bool(self.columns.expressions) or self.where is not None or isinstance(shown, Expression)
+        return self.source.open(list(self.reads), expressions=made)
 
     def rows(self, engine: Engine) -> Step:
         """# rows : (unit, feature, label[, value]), keys not NULL; without a unit where units were counted."""

@@ -66,8 +66,13 @@ class Source(Protocol):
         Reads no row of the data.
         """
 
-    def open(self, columns: list[str]) -> Engine:
-        """Start an engine over these columns."""
+    def open(self, columns: list[str], *, expressions: bool = True) -> Engine:
+        """Start an engine over these columns.
+
+        Args:
+            columns: What is read.
+            expressions: Whether expressions of the caller are computed over them, which some engines must run with care.
+        """
 
 
 class Engine(Protocol):

@@ -30,7 +30,7 @@ _BATCH_ROWS = 1 << 20
 #: The first keeps windows out of core; the second turned a cheap join around and took three times as long.
 _OPTIMIZERS_OFF = ("top_n_window_elimination", "partial_aggregate_pushdown")
 #: These move parts of an expression out of its TRY, or compute with the least and largest cell outside of it.
-_OPTIMIZERS_UNSAFE = ("common_subexpressions", "in_clause", "statistics_propagation")  # proof: row-local.expressions
+_OPTIMIZERS_UNSAFE = ("common_subexpressions", "in_clause", "statistics_propagation")
 _SETTINGS = ("memory_limit", "threads", "temp_directory")
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _KINDS: dict[str, Kind] = {
@@ -51,7 +51,7 @@ class DuckDBEngine:
 
     dialect = DUCKDB
 
-    def __init__(self, source: DuckDBSource, columns: list[str] | None) -> None:
+    def __init__(self, source: DuckDBSource, columns: list[str] | None, *, expressions: bool = True) -> None:
         import duckdb
 
         self.version = duckdb.__version__
@@ -59,7 +59,7 @@ class DuckDBEngine:
         self._spill = _spill_folder(source.settings)
         try:
             extension = None if source.files is None else source.files.extension
-            self._connection = _connect(self._spill, source.settings, extension)
+            self._connection = _connect(self._spill, source.settings, extension, expressions=expressions)
         except BaseException:
             shutil.rmtree(self._spill, ignore_errors=True)
             raise
@@ -276,12 +276,17 @@ def _spill_folder(settings: Mapping[str, str]) -> str:
         ) from None
 
 
-def _connect(spill: str, settings: Mapping[str, str], extension: str | None = None) -> duckdb.DuckDBPyConnection:
+def _connect(
+    spill: str, settings: Mapping[str, str], extension: str | None = None, *, expressions: bool
+) -> duckdb.DuckDBPyConnection:
+    """Open a database; where the caller's expressions run, without the optimizers that take them apart."""
     import duckdb
 
     connection = duckdb.connect(":memory:")
     known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
-    off = ",".join(name for name in (*_OPTIMIZERS_OFF, *_OPTIMIZERS_UNSAFE) if name in known)
+    # proof: row-local.expressions
+    wrong = (*_OPTIMIZERS_OFF, *(_OPTIMIZERS_UNSAFE if expressions else ()))
+    off = ",".join(name for name in wrong if name in known)
     wanted = {
         "preserve_insertion_order": "false",
         "disabled_optimizers": off,

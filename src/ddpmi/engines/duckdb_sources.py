@@ -103,6 +103,6 @@ class DuckDBSource:
         """Return the data as it is."""
         return self
 
-    def open(self, columns: list[str]) -> DuckDBEngine:
+    def open(self, columns: list[str], *, expressions: bool = True) -> DuckDBEngine:
         """Start an engine over these columns."""
-        return DuckDBEngine(self, columns=columns)
+        return DuckDBEngine(self, columns=columns, expressions=expressions)

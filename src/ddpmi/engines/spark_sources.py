@@ -100,8 +100,9 @@ class SparkSource:
             _probe(self.frame.sparkSession, staging)
         return replace(self, staging=folder)
 
-    def open(self, columns: list[str]) -> SparkEngine:
-        """Start an engine over these columns."""
+    def open(self, columns: list[str], *, expressions: bool = True) -> SparkEngine:
+        """Start an engine over these columns; there are no expressions here."""
+        del expressions
         with own_errors("read the data"):
             frame = self.frame.select([SPARK.quote(name) for name in columns])
         return SparkEngine(frame, self.staging or Path(tempfile.gettempdir()))
