@@ -48,6 +48,8 @@ class Fold:
     """A column of labels; left out where a seed makes them."""
     value: str | Expression | None = None
     where: str | None = None
+    encoding: str | None = None
+    """How the bytes of text files are read; None for UTF-8."""
     dataset: str = "default"
     """Whose budget the fold spends."""
     seed: Iterable[str] | None = None
@@ -114,7 +116,7 @@ class Fold:
         from ddpmi.observations import observe
 
         roles = {role: getattr(self, role) for role in ("unit", "feature", "label", "value")}
-        return observe(self.data, **roles, where=self.where, dataset=self.dataset)
+        return observe(self.data, **roles, where=self.where, encoding=self.encoding, dataset=self.dataset)
 
     def labelled(self, obs: Observations, names: Iterable[str]) -> Observations:
         """Label the data by the seed, if there is one."""
@@ -304,7 +306,7 @@ def seed_plan(plan: Plan) -> Plan:
 
 
 def _fold(told: Mapping[str, Any], folder: Path) -> Fold:
-    own = ("name", "data", "where", "dataset", "seed", "from", "of", "top", "at_least", "keep_seed", *_ROLES)
+    own = ("name", "data", "where", "encoding", "dataset", "seed", "from", "of", "top", "at_least", "keep_seed", *_ROLES)
     _check_keys(f"fold {told.get('name', '')!r}", told, (*own, *_BUDGET, *_BOUNDS, *_PLAN))
     missing = [key for key in ("name", "data", *_BUDGET, "pairs") if key not in told]
     if missing:

@@ -97,7 +97,7 @@ def plan(  # noqa: PLR0913 - the options of a command
         list[str] | None,
         Parameter(
             metavar="DATA",
-            help=f"{DATA_HELP} At most the schema is read, to check the columns; of counts also their signs.",
+            help=f"{DATA_HELP} At most the schema is read, to check the columns.",
         ),
     ] = None,
     /,
