@@ -229,3 +229,47 @@ def test_one_json_document_is_refused_by_its_name(tmp_path: Path) -> None:
         (tmp_path / "rows.json").write_bytes(content)
         with pytest.raises(InputError, match="one record per line"):
             ddpmi.observe(tmp_path / "rows.json", **ROLES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "strftime(timezone('Europe/Berlin', CAST(visited AS TIMESTAMP)), '%Y')",
+        "CAST(time_bucket(INTERVAL '7 days', CAST(visited AS DATE)) AS VARCHAR)",
+        "CAST(date_trunc('month', CAST(visited AS TIMESTAMP)) AS DATE)",
+        "year(CAST(visited AS DATE))",
+        "CASE WHEN visited LIKE '20!_%' ESCAPE '!' THEN 'odd' ELSE substr(visited, 1, 4) END",
+        "lpad(visited, 4, '0')",
+        "CAST(CAST(substr(visited, 1, 4) AS INTEGER) // 10 AS INTEGER)",
+    ],
+)
+def test_expressions_survive_odd_cells(text: str, tmp_path: Path) -> None:
+    """8. What is computed from a cell is NULL where it fails, and the cells of all others are as they were."""
+    days = [f"202{n % 7}-0{1 + n % 9}-11" for n in range(UNITS)]
+    rows = table().set_column(2, "visited", pa.array(days))
+    odd = ["", "infinity", "290000-01-01", "-4000-01-01 (BC)", "%s", "\\", "9" * 400, "\x00"]
+    more = pa.table({"person": [f"odd{n}" for n in range(len(odd))], "site": ["home"] * len(odd), "visited": odd})
+    found = [total(data, tmp_path, label=ddpmi.sql(text)) for data in (rows, pa.concat_tables([rows, more]))]
+    assert max(abs(units - UNITS) for units in found) < NOISE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "timezone(zone, CAST(visited AS TIMESTAMP))",
+        "CAST(visited AS TIMESTAMP) AT TIME ZONE zone",
+        "time_bucket(CAST(zone AS INTERVAL), CAST(visited AS DATE))",
+        "like_escape(visited, zone, zone)",
+        "lpad(visited, CAST(zone AS INTEGER), 'x')",
+        "rpad(visited, CAST(zone AS INTEGER), 'x')",
+        "printf(zone, visited)",
+        "format(zone, visited)",
+        "bitstring(visited, CAST(zone AS INTEGER))",
+        "repeat(visited, CAST(zone AS INTEGER))",
+    ],
+)
+def test_what_a_cell_could_break_is_refused(text: str) -> None:
+    """8. A time zone, an interval, an escape, a format or a length that comes from a cell is refused by name."""
+    data = pa.table({"person": ["a"], "site": ["home"], "visited": ["2026-11-18"], "zone": ["1"]})
+    with pytest.raises(InputError):
+        ddpmi.observe(data, unit="person", feature="site", label=ddpmi.sql(f"CAST({text} AS VARCHAR)"))

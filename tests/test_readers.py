@@ -294,3 +294,19 @@ def test_no_unit_changes_how_others_are_read(name: str, tmp_path: Path) -> None:
 def test_no_unit_changes_how_others_are_read_at_length(name: str, tmp_path: Path) -> None:
     """The same, over 2,000 generated cases for each reader."""
     check(name, tmp_path, 2000)
+
+
+#: A folder's name is not so long.
+TEXT_READERS = [name for name, cells in CASES.items() if cells in (RAW, TEXTS, OBJECTS) and name != "hive"]
+
+
+@pytest.mark.parametrize("name", TEXT_READERS)
+def test_a_cell_of_ten_megabytes_changes_its_own_row_alone(name: str, tmp_path: Path) -> None:
+    """It is read as it is, first, last or alone."""
+    cell: Any = "x" * (10 << 20)
+    usual, odd = ("key0", "key1", "key2"), ("key0", cell, "key2")
+    if CASES[name] is RAW:
+        usual, odd = (tuple(text.encode() for text in row) for row in (usual, odd))
+    for records in ([(0, odd), (1, usual)], [(1, usual), (0, odd)], [(0, odd)]):
+        found = check_row_local(records, getattr(Readers(tmp_path), name))
+        assert {len(row[1]) for row in found} >= {10 << 20}

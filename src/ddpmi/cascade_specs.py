@@ -306,7 +306,20 @@ def seed_plan(plan: Plan) -> Plan:
 
 
 def _fold(told: Mapping[str, Any], folder: Path) -> Fold:
-    own = ("name", "data", "where", "encoding", "dataset", "seed", "from", "of", "top", "at_least", "keep_seed", *_ROLES)
+    own = (
+        "name",
+        "data",
+        "where",
+        "encoding",
+        "dataset",
+        "seed",
+        "from",
+        "of",
+        "top",
+        "at_least",
+        "keep_seed",
+        *_ROLES,
+    )
     _check_keys(f"fold {told.get('name', '')!r}", told, (*own, *_BUDGET, *_BOUNDS, *_PLAN))
     missing = [key for key in ("name", "data", *_BUDGET, "pairs") if key not in told]
     if missing:

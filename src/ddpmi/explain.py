@@ -61,7 +61,8 @@ def _text_files(encoding: str | None) -> str:
     if encoding is None:
         return ""
     read = f"The files are read as {encoding}" if encoding else "CSV and JSON lines files are read as utf-8"
-    return f"{read}, unless an encoding is named. It is never guessed. Bytes that do not decode show as U+FFFD."
+    guess = ", because no encoding is named; it is not guessed" if encoding in ("", "utf-8") else ""
+    return f"{read}{guess}. Bytes that do not decode show as U+FFFD."
 
 
 def guarantee(plan: Plan) -> str:

@@ -58,7 +58,7 @@ def _check_named(roles: Mapping[str, Role], folders: Iterable[str]) -> None:
         if given is None and needed and not set(KNOWN_NAMES[role]) & set(folders):
             raise SchemaError(
                 f"No key was named for the {role}. JSON lines have no header, and a look at a record must not decide.",
-                hint=f"say which key of the records holds it: {role}='...' in Python, --{role} NAME on the command line",
+                hint=f"name the key of the records that holds it: {role}='...'",
             )
 
 
