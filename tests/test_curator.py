@@ -60,9 +60,9 @@ def test_the_charge_comes_before_the_first_row(ledger: Ledger, monkeypatch: pyte
     seen = []
     opened = DuckDBEngine.__init__
 
-    def spy(self, source, columns) -> None:
+    def spy(self, source, columns, **more) -> None:
         seen.append(states(ledger))
-        opened(self, source, columns)
+        opened(self, source, columns, **more)
 
     obs = ddpmi.observe(data())
     monkeypatch.setattr(DuckDBEngine, "__init__", spy)
