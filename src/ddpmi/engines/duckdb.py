@@ -93,6 +93,7 @@ class DuckDBSource:
             if self.files is not None:
                 engine.relation = self.files.relation(list(reads))
             engine.check_columns(reader)
+            engine.within_range()
             found = engine.type_of(text, list(reads), what)
             engine.check_calls(reader)
             return reads, *found
@@ -125,6 +126,8 @@ class DuckDBEngine:
             raise
         try:
             self.relation = self._relation(source, columns)
+            if columns:
+                self.within_range()
         except BaseException:
             self.__exit__()
             raise
@@ -147,6 +150,14 @@ class DuckDBEngine:
             self._connection.register("source", adopted.data)
         self.one_pass = adopted.one_pass
         return "source"
+
+    def within_range(self) -> None:
+        """Read timestamps that DuckDB cannot write as text as NULL; only expressions read timestamps."""
+        found = [quote(name) for name, (_, type_) in self.types().items() if type_ in functions.STAMPS]
+        if found:
+            # proof: row-local.expressions
+            guards = ", ".join(f"TRY({name} + INTERVAL 0 DAY) AS {name}" for name in found)
+            self.relation = f"(SELECT * REPLACE ({guards}) FROM {self.relation})"
 
     def types(self) -> dict[str, tuple[Kind, str]]:
         """Describe the relation's columns."""
@@ -173,7 +184,7 @@ class DuckDBEngine:
             listed = ", ".join(quote(name) for name in reader.reads)
             found = self._connection.sql(f"SELECT {listed} FROM {self.relation}").types
         for name, type_ in zip(reader.reads, found, strict=True):
-            if not _is_known(type_):
+            if not functions.is_known(type_):
                 raise SchemaError(
                     f"{reader.what[0].upper()}{reader.what[1:]} reads {name!r}, whose type {type_} it cannot take.",
                     hint="cast the column before: to text, numbers, dates, lists or structs",
@@ -303,12 +314,6 @@ class DuckDBEngine:
         """How much of the running query is done, as far as DuckDB knows."""
         percent = self._connection.query_progress()
         return percent / 100 if percent >= 0 else None
-
-
-def _is_known(type_: Any) -> bool:
-    """Whether a type, and all inside it, is in the list."""
-    inner = type_.children if type_.id in ("list", "array", "struct", "map") else []
-    return type_.id in functions.TYPES and all(_is_known(child) for name, child in inner if name != "size")
 
 
 def _kind(type_: str) -> Kind:
