@@ -81,7 +81,7 @@ def of_functions() -> list[dict[str, Any]]:
 
 
 def _form(name: str, text: str, types: list[str], constants: dict[int, list[str]] | None = None) -> dict[str, Any]:
-    return {"name": name, "text": text, "types": types, "constants": constants or {}}
+    return {"name": name, "text": text, "types": types or ["BIGINT"], "constants": constants or {}}
 
 
 def of_syntax() -> list[dict[str, Any]]:
@@ -101,6 +101,7 @@ def of_syntax() -> list[dict[str, Any]]:
         forms.append(_form("slice", "{0}[{1}:{2}:{3}]", [type_, "BIGINT", "BIGINT", "BIGINT"]))
     forms += [
         _form("extract", "{0}[{1}]", ["MAP(VARCHAR, BIGINT)", "VARCHAR"]),
+        _form("cardinality", "cardinality({0})", ["MAP(VARCHAR, BIGINT)"]),
         _form("member", "{0}.a", ["STRUCT(a BIGINT, b VARCHAR)"]),
         _form("arrow", "{0} -> {1}", ["JSON", "VARCHAR"], {1: _PATHS["VARCHAR"]}),
         _form("arrow", "{0} -> {1}", ["VARCHAR", "VARCHAR"], {1: _PATHS["VARCHAR"]}),

@@ -28,6 +28,8 @@ ROWS, SHORT = 600, 20_000
 #: A megabyte may grow to this; list of characters have 16 bytes each.
 GROWN = 64_000_000
 SECONDS = 5.0
+#: About how many constants stand in each place.
+CONSTANTS = 24
 ADDRESS_SPACE = 4 << 30
 
 
@@ -168,7 +170,7 @@ def _by_statistics(worker: Worker, form: Form, text: str, hostile: list[list[str
     for place, type_ in enumerate(form.types):
         if type_ in ("VARCHAR", "JSON"):
             continue
-        for cell in hostile[place][:8]:
+        for cell in hostile[place][:4]:
             usual = [USUAL.get(other, CELLS[other][:1])[:1] for other in form.types]
             usual[place] = [cell]
             worker.table(form.types, usual)
@@ -180,7 +182,7 @@ def _with_constants(worker: Worker, form: Form, constants: dict[int, str]) -> No
     hostile = [[*CELLS[type_], f"CAST(NULL AS {type_})"] for type_ in form.types]
     worker.table(form.types, hostile, rows=120)
     for place in range(len(form.types)):
-        for cell in hostile[place]:
+        for cell in hostile[place][:: 1 + len(hostile[place]) // CONSTANTS]:
             given = {**constants, place: cell}
             text = form.text.format(*(given.get(other, f"c{other}") for other in range(len(form.types))))
             if worker.taken(text, form.types, checked=form.checked):

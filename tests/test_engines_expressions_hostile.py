@@ -207,6 +207,45 @@ def test_a_part_that_stands_twice_stays_guarded(text: str, stored: str, tmp_path
     )
 
 
+@pytest.mark.parametrize("stored", ["arrow", "parquet"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_timestamps_beyond_the_calendar_drop_their_row_alone(
+    unit: str, stored: str, zone: str | None, tmp_path
+) -> None:
+    """A timestamp is any 64-bit number, and DuckDB cannot write all of them: that ended the query, whatever TRY said."""
+    numbers = [0, -(2**63) + 2 if stored == "arrow" or unit in ("us", "ns") else 10**9, 0]
+    rows = pa.table(
+        {
+            "unit": [1, 2, 3],
+            "feature": ["a"] * 3,
+            "moment": pa.array(numbers, pa.int64()).view(pa.timestamp(unit, zone)),
+        }
+    )
+    path = tmp_path / "rows.parquet"
+    if stored == "parquet":
+        pq.write_table(rows, path)
+    if stored == "parquet" and unit in ("s", "ms"):
+        with pytest.raises(SchemaError, match="timestamps in milliseconds"):
+            observe(path, label=sql("CAST(moment AS VARCHAR)"))
+        return
+    for text in ("CAST(moment AS VARCHAR)", "CAST(CAST(moment AS DATE) AS VARCHAR)", "strftime(moment, '%Y')"):
+        found = exact(
+            observe(rows if stored == "arrow" else path, label=sql(text), where=f"({text}) > '0'")
+        ).pairs.to_pylist()
+        assert max(row["sum"] for row in found if row["label"].startswith("1970")) == 2
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([0], pa.time64("us")), pa.array([0], pa.duration("s")), pa.array([[0]], pa.list_(pa.timestamp("us")))],
+)
+def test_types_whose_readers_or_casts_fail_are_refused(column: pa.Array) -> None:
+    """Times of day, intervals and lists of timestamps have cells that no cast in an expression can guard."""
+    with pytest.raises(SchemaError, match="whose type|are not read"):
+        observe(pa.table({"unit": [1], "feature": ["a"], "moment": column}), label=sql("CAST(moment AS VARCHAR)"))
+
+
 EXTREMES = {
     "isoyear(day)": 2,
     "yearweek(day)": 2,

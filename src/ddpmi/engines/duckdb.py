@@ -125,7 +125,7 @@ class DuckDBEngine:
             listed = ", ".join(quote(name) for name in reader.reads)
             found = self._connection.sql(f"SELECT {listed} FROM {self.relation}").types
         for name, type_ in zip(reader.reads, found, strict=True):
-            if not _is_known(type_):
+            if not functions.is_known(type_):
                 raise SchemaError(
                     f"{reader.what[0].upper()}{reader.what[1:]} reads {name!r}, whose type {type_} it cannot take.",
                     hint="cast the column before: to text, numbers, dates, lists or structs",
@@ -255,12 +255,6 @@ class DuckDBEngine:
         """How much of the running query is done, as far as DuckDB knows."""
         percent = self._connection.query_progress()
         return percent / 100 if percent >= 0 else None
-
-
-def _is_known(type_: Any) -> bool:
-    """Whether a type, and all inside it, is in the list."""
-    inner = type_.children if type_.id in ("list", "array", "struct", "map") else []
-    return type_.id in functions.TYPES and all(_is_known(child) for name, child in inner if name != "size")
 
 
 def _kind(type_: str) -> Kind:

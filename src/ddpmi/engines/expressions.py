@@ -179,10 +179,12 @@ class Reader:
 
     def _arguments(self, name: str, given: list[dict[str, Any]]) -> None:
         places = functions.CONSTANTS.get(name, ())
+        if functions.ARGUMENTS.get(name, len(given)) != len(given):
+            self._refuse(f"calls {name!r} in a form that is not taken here")
         if not places and name not in functions.TYPED:
             return
-        if any(item.get("name") for item in given) or functions.ARGUMENTS.get(name, len(given)) != len(given):
-            self._refuse(f"calls {name!r} in a form that is not taken here")
+        if any(item.get("name") for item in given):
+            self._refuse(f"calls {name!r} with names of arguments")
         nodes = tuple(item["expression"] for item in given)
         constants = tuple(place for place in places if place < len(nodes))
         for place in constants:

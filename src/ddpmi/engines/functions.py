@@ -6,6 +6,8 @@ into NULL, and no cell says how large a result is. A function that a newer DuckD
 
 from __future__ import annotations
 
+from typing import Any
+
 _OPERATORS = """+ - * / // % ** ^ & | << >> ~ || ~~ !~~ ~~* !~~* ~~~ ^@ && @> <@ ->> @ like_escape ilike_escape not_like_escape
 not_ilike_escape"""
 _NUMBERS = """add subtract multiply divide mod power pow xor abs acos acosh asin asinh atan atan2 atanh cbrt ceil ceiling cos cosh
@@ -76,7 +78,7 @@ CONSTANTS: dict[str, tuple[int, ...]] = {
     "time_bucket": (0,),
 }
 #: How many arguments, where other forms are refused.
-ARGUMENTS = {"timezone": 2, "time_bucket": 2}
+ARGUMENTS = {"timezone": 2, "time_bucket": 2, "make_timestamp": 6}
 #: Functions that raise, for every cell, where they do not take the type: they are tried on a made-up cell of that type.
 TYPED = frozenset(
     {*_PARTS, "timezone", "time_bucket"}
@@ -123,6 +125,10 @@ TYPES = frozenset(
     }
     | {"timestamp with time zone", "interval", "uuid", "enum", "list", "array", "struct", "map", "null"}
 )
+#: Types that columns may have. Readers themselves fail for times of day and intervals beyond their range.
+COLUMNS = TYPES - {"time", "interval"}
+#: Types whose cells DuckDB cannot write as text beyond a range: it raises through TRY, so such cells are read as NULL.
+STAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"})
 #: Types whose cells have one size.
 SIZED = TYPES - {"varchar", "blob", "list", "array", "struct", "map"}
 #: Other names of these types.
@@ -173,3 +179,11 @@ ALIASES = frozenset(
         "guid",
     }
 )
+
+
+def is_known(type_: Any, *, inside: bool = False) -> bool:
+    """Whether a column may have a type of DuckDB: it, and all inside it, is in the list."""
+    if inside and str(type_) in STAMPS:
+        return False
+    inner = type_.children if type_.id in ("list", "array", "struct", "map") else []
+    return type_.id in COLUMNS and all(is_known(child, inside=True) for name, child in inner if name != "size")
