@@ -60,7 +60,7 @@ def test_the_charge_comes_before_the_first_row(ledger: Ledger, monkeypatch: pyte
     seen = []
     opened = DuckDBEngine.__init__
 
-    def spy(self, source, columns, **more) -> None:
+    def spy(self, source, columns, **more: object) -> None:
         seen.append(states(ledger))
         opened(self, source, columns, **more)
 

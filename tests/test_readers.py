@@ -303,8 +303,8 @@ TEXT_READERS = [name for name, cells in CASES.items() if cells in (RAW, TEXTS, O
 @pytest.mark.parametrize("name", TEXT_READERS)
 def test_a_cell_of_ten_megabytes_changes_its_own_row_alone(name: str, tmp_path: Path) -> None:
     """It is read as it is, first, last or alone."""
-    cell: Any = "x" * (10 << 20)
-    usual, odd = ("key0", "key1", "key2"), ("key0", cell, "key2")
+    usual: tuple[Any, ...] = ("key0", "key1", "key2")
+    odd: tuple[Any, ...] = ("key0", "x" * (10 << 20), "key2")
     if CASES[name] is RAW:
         usual, odd = (tuple(text.encode() for text in row) for row in (usual, odd))
     for records in ([(0, odd), (1, usual)], [(1, usual), (0, odd)], [(0, odd)]):

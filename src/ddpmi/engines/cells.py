@@ -165,6 +165,8 @@ def valid(column: pa.Array | pa.ChunkedArray) -> Any:
         return column.cast(pa.float32())
     if pt.is_decimal256(type_):
         return column.cast(pa.float64())
+    if pt.is_timestamp(type_) and type_.unit == "ns":
+        return column.cast(pa.timestamp("us", type_.tz), safe=False)
     limits = _limits(type_)
     return valid_text(column) if limits is None else _within(column, *limits)
 
@@ -174,7 +176,7 @@ def _limits(type_: pa.DataType) -> tuple[int, int] | None:
     import pyarrow.types as pt
 
     # proof: row-local.cells
-    if pt.is_timestamp(type_) and type_.unit != "ns":
+    if pt.is_timestamp(type_):
         return _FIRST_SECOND * _PER_SECOND[type_.unit], (_LAST_SECOND + 1) * _PER_SECOND[type_.unit] - 1
     if pt.is_duration(type_) and type_.unit in ("s", "ms"):
         most = _LARGEST // 10**6 * _PER_SECOND[type_.unit]
