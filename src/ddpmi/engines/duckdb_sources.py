@@ -80,7 +80,7 @@ class DuckDBSource:
             reads = tuple(reader.reads)
             self._check_cells(reads, engine)
             if self.files is not None:
-                engine.relation = self.files.relation(list(reads))
+                engine.relation = files.with_times(self.files.relation(list(reads)), self.schema(), reads)
             engine.check_columns(reader)
             found = engine.type_of(text, list(reads), what)
             engine.check_calls(reader)

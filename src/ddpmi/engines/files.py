@@ -40,7 +40,13 @@ _EXTENSIONS = {
 }
 #: Types of Parquet columns whose reading fails at one bad cell.
 _STRICT = ("JSON", "GEOMETRY", "VARIANT", "TIME", "TIME_NS", "TIME WITH TIME ZONE")
-_TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+#: Timestamps of Parquet columns -> as what they are read.
+_TIMESTAMPS = {
+    "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMP_NS": "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP WITH TIME ZONE",
+    "TIMESTAMPTZ_NS": "TIMESTAMP WITH TIME ZONE",
+}
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _GLOB = set("*?[")
 #: Longest line of a text file, in bytes; a longer one is dropped.
@@ -141,14 +147,16 @@ def unread(schema: Mapping[str, tuple[str, str]], columns: Iterable[str]) -> str
 
 def with_times(relation: str, schema: Mapping[str, tuple[str, str]], columns: Iterable[str]) -> str:
     """Put NULL for timestamps that no calendar has; to show such a one as text ends the engine."""
-    # proof: row-local.cells
-    # The TRY keeps the optimizer from taking the CASE apart, after which it believes what a file's statistics say.
-    guarded = [
-        f"TRY(CASE WHEN {name} BETWEEN CAST('0001-01-01' AS {type_}) AND CAST('9999-12-31 23:59:59.999999' AS {type_}) "
-        f"THEN {name} END) AS {name}"
-        for name, type_ in ((quote(name), schema[name][1]) for name in columns if name in schema)
-        if type_ in _TIMESTAMPS
-    ]
+    guarded = []
+    for name, type_ in ((quote(name), schema[name][1]) for name in columns if name in schema):
+        plain = _TIMESTAMPS.get(type_)
+        if plain is None:
+            continue
+        time = name if type_ == plain else f"CAST({name} AS {plain})"
+        first, last = f"CAST('0001-01-01' AS {plain})", f"CAST('9999-12-31 23:59:59.999999' AS {plain})"
+        # The TRY keeps the optimizer from taking the CASE apart, after which it believes what a file's statistics say.
+        # proof: row-local.cells
+        guarded.append(f"TRY(CASE WHEN {time} BETWEEN {first} AND {last} THEN {time} END) AS {name}")
     return f"(SELECT * REPLACE ({', '.join(guarded)}) FROM {relation}) AS source" if guarded else relation
 
 
