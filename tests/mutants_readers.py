@@ -82,4 +82,25 @@ MUTANTS = [
         'return "file://" + str(real)',
         "test_engines_spark_sources.py -k 'exists_is_read_as_it_stands or written_out_once'",
     ),
+    Mutant(
+        "a function that was not swept is called",
+        "engines/expressions.py",
+        "if name not in functions.FUNCTIONS:",
+        "if False:",
+        "test_engines_expressions_hostile.py -k can_break",
+    ),
+    Mutant(
+        "a column stands where only a constant is safe",
+        "engines/expressions.py",
+        "if not _is_constant(nodes[place]):",
+        "if False:",
+        "test_engines_expressions_hostile.py -k can_break",
+    ),
+    Mutant(
+        "optimizers take expressions apart",
+        "engines/duckdb.py",
+        "_OPTIMIZERS_UNSAFE if expressions else ()",
+        "()",
+        "test_engines_expressions_hostile.py -k stays_guarded",
+    ),
 ]

@@ -31,6 +31,10 @@ QUICK = {
     "the charge comes after the data is read",
     "weights of a set union do not shrink with the features",
     "releases share their coins",
+    "the header comes from the first JSON record",
+    "names of files are patterns",
+    "objects are cast by the column",
+    "a function that was not swept is called",
 }
 
 
