@@ -59,6 +59,9 @@ COLUMNS: dict[str, pa.Array] = {
     **{f"time {unit}": short(pa.time32(unit)) for unit in UNITS[:2]},
     **{f"time {unit}": long(pa.time64(unit)) for unit in UNITS[2:]},
     "decimal128": pa.array([decimal.Decimal("9" * 38), decimal.Decimal("-" + "9" * 38), None], pa.decimal128(38, 0)),
+    "decimal beyond its digits": pa.array(
+        [decimal.Decimal("9" * 38), decimal.Decimal(7), None], pa.decimal128(38, 0)
+    ).view(pa.decimal128(5, 0)),
     "decimal256": pa.array([decimal.Decimal("9" * 76), None], pa.decimal256(76, 0)),
     "binary": pa.array([b"\xff", b"", None]),
     "fixed binary": pa.array([b"\xff" * 16, b"\x00" * 16], pa.binary(16)),

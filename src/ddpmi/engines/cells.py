@@ -165,10 +165,27 @@ def valid(column: pa.Array | pa.ChunkedArray) -> Any:
         return column.cast(pa.float32())
     if pt.is_decimal256(type_):
         return column.cast(pa.float64())
+    if pt.is_decimal(type_):
+        return _declared(column)
     if pt.is_timestamp(type_) and type_.unit == "ns":
         return column.cast(pa.timestamp("us", type_.tz), safe=False)
     limits = _limits(type_)
     return valid_text(column) if limits is None else _within(column, *limits)
+
+
+def _declared(column: Any) -> Any:
+    """Put NULL for decimals with more digits than their type declares, at which the engine would fail."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([_declared(chunk) for chunk in column.chunks], type=column.type)
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        most = column.type.precision
+        fitting = [n if n is not None and len(n.as_tuple().digits) <= most else None for n in column.to_pylist()]
+        return pa.array(fitting, column.type)
+    return column
 
 
 def _limits(type_: pa.DataType) -> tuple[int, int] | None:
