@@ -68,6 +68,15 @@ def typed_table(records: list[Any]) -> pa.Table:
     return pa.table({name: pa.array(cells, types[name]) for name, cells in columns.items()})
 
 
+def categories(cells: list[Any]) -> pd.Categorical:
+    """Made here, because pandas itself merges cells when it makes categories: to it a text ends at NUL."""
+    known = list(dict.fromkeys(cell for cell in cells if cell is not None))
+    codes = [-1 if cell is None else known.index(cell) for cell in cells]
+    return pd.Categorical.from_codes(
+        codes, dtype=pd.CategoricalDtype(pd.Index(known, dtype=object, tupleize_cols=False))
+    )
+
+
 def csv_bytes(records: list[Any], delimiter: bytes = b",") -> bytes:
     """What a proper writer writes: cells with quotation marks, line ends or delimiters are quoted."""
 
@@ -185,9 +194,7 @@ class Readers:
         return ddpmi.observe(pd.DataFrame(dict(zip(ROLES, columns, strict=True))), **NAMED)
 
     def pandas_categories(self, records: list[Any]) -> Observations:
-        columns = [
-            pd.Series([record[place] for record in records], dtype=object).astype("category") for place in range(3)
-        ]
+        columns = [categories([record[place] for record in records]) for place in range(3)]
         return ddpmi.observe(pd.DataFrame(dict(zip(ROLES, columns, strict=True))), **NAMED)
 
     def pandas_arrow(self, records: list[Any]) -> Observations:
