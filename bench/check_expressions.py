@@ -35,7 +35,7 @@ _REGEX = {"VARCHAR": ["'(a*)*b'", "''"], "VARCHAR[]": ["['x', 'y']"], "INTEGER":
 _LIKE = {1: ["'%a_%'", "'*a?[b-d]*'", "'%a%b'"]}
 _ESCAPED = {1: ["'%a!_'", "'a'"], 2: ["'!'"]}
 _PARTS = {0: [f"'{part}'" for part in sorted(functions.PARTS)]}
-#: Good constants where a constant must stand.
+#: Good constants for places that take only a constant.
 _GOOD: dict[str, dict[int, list[str]]] = {
     **dict.fromkeys(("~~", "!~~", "~~*", "!~~*", "~~~"), _LIKE),
     **dict.fromkeys(("like_escape", "ilike_escape", "not_like_escape", "not_ilike_escape"), _ESCAPED),

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import Phase, settings
 
-# Fixtures that tests of several modules ask for by name.
 from cli_fixtures import make_empty_ledger, make_place, make_ranked  # noqa: F401
+
+# Fixtures that tests of several modules ask for by name.
+from reader_contract import share_databases  # noqa: F401
 from release_fixtures import make_ledger  # noqa: F401
 from spark_local import make_spark  # noqa: F401
 

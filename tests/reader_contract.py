@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from ddpmi.engines import duckdb as engine
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from ddpmi import Observations
 
     Rows = Counter[tuple[Any, ...]]
+
+
+@pytest.fixture(name="one_database", scope="module")
+def share_databases() -> Iterator[None]:
+    """Open a cursor instead of a database for each reading: 2,000 cases then take a minute."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.closing(engine._connect("", {}, expressions=True)) as careful,
+        contextlib.closing(engine._connect("", {}, expressions=False)) as fast,
+    ):
+        patch.setattr(engine, "_connect", lambda *_, expressions: (careful if expressions else fast).cursor())
+        yield
 
 
 def adopted(obs: Observations) -> Rows:

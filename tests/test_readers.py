@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import itertools
 import shutil
@@ -22,13 +21,10 @@ from hypothesis import HealthCheck, given, settings
 
 import ddpmi
 import reader_strategies as made
-from ddpmi.engines import duckdb as engine
 from reader_contract import check_row_local
 from reader_strategies import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypothesis.strategies import SearchStrategy
 
     from ddpmi import Observations
@@ -39,16 +35,7 @@ NAMED = {"unit": "person", "feature": "site", "label": "country"}
 NUMBERS = itertools.count()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_database() -> Iterator[None]:
-    """Open a cursor instead of a database for each reading: 2,000 cases then take a minute."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.closing(engine._connect("", {}, expressions=True)) as careful,
-        contextlib.closing(engine._connect("", {}, expressions=False)) as fast,
-    ):
-        patch.setattr(engine, "_connect", lambda *_, expressions: (careful if expressions else fast).cursor())
-        yield
+pytestmark = pytest.mark.usefixtures("one_database")
 
 
 def text_array(cells: list[bytes | None]) -> pa.Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import decimal
 import itertools
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,9 @@ import pytest
 
 import ddpmi
 from ddpmi import SchemaError
-from ddpmi.engines import duckdb as engine
 from reader_contract import adopted, check_row_local
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LONG = [0, 1, -1, 2**63 - 1, -(2**63), 2**62, 10**15, -(10**15), None]
@@ -96,16 +93,7 @@ NOT_IN_PARQUET = {"interval", "run ends", "timestamp s", "timestamp s UTC"}
 NUMBERS = itertools.count()
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_database() -> Iterator[None]:
-    """Open a cursor instead of a database for each reading: 2,000 cases then take a minute."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        contextlib.closing(engine._connect("", {}, expressions=True)) as careful,
-        contextlib.closing(engine._connect("", {}, expressions=False)) as fast,
-    ):
-        patch.setattr(engine, "_connect", lambda *_, expressions: (careful if expressions else fast).cursor())
-        yield
+pytestmark = pytest.mark.usefixtures("one_database")
 
 
 def table(name: str) -> pa.Table:

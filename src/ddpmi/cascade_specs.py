@@ -125,7 +125,7 @@ class Fold:
         return obs.label_by(feature=names, at_least=self.at_least, keep_seed=self.keep_seed, column=self.seed_column)
 
     def foreseen(self, obs: Observations) -> Observations:
-        """Label the data as far as checks need it: one feature stands for those that an earlier fold will give."""
+        """Label the data as far as checks need it: one feature takes the place of those that an earlier fold will give."""
         if self.after is None:
             return self.labelled(obs, self.names())
         return obs.label_by(feature="a stand-in", keep_seed=self.keep_seed, column=self.seed_column)

@@ -19,7 +19,7 @@ Strategy = Literal["scale", "sample"]
 
 #: The most of anything that is counted one by one: features of a seed, rounds, pairs of a unit.
 LARGEST_COUNT = 1_000_000
-#: A cap is at most so many times the pairs.
+#: The largest cap: 32 pairs for each of the largest number of pairs.
 _LARGEST_CAP = 32 * LARGEST_COUNT
 #: What only cuts a list may be as large as any list.
 LONGEST_LIST = 2**53

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 #: White space around, a plus, digits with a point, an exponent. Signs and digits are ASCII.
 _NUMBER = r"\s*\+?([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?\s*"
-#: The spellings of nearly all counts, read faster: so many digits fit 64 bits, and so many fit a double.
+#: The usual spellings, read faster. 18 digits fit 64 bits, and 15 digits fit a double.
 _PLAIN, _POINT = "[0-9]{1,18}", r"[0-9]{1,15}\.0*"
 #: A number with more digits is above all 64-bit integers.
 _FITS = 19
-#: No cell has so many digits, so a larger exponent decides by its sign.
+#: No cell has 10^12 digits, so only the sign of a larger exponent matters.
 _FAR = 10**12
 
 

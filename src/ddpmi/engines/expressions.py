@@ -54,7 +54,7 @@ class Call:
     constants: tuple[int, ...]
     """Which of them are constants."""
     inside: bool
-    """Whether it stands in a lambda, where no type is known."""
+    """Whether it is inside a lambda, where types are not known."""
 
 
 @dataclass(slots=True, kw_only=True)

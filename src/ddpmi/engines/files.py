@@ -53,7 +53,7 @@ _GLOB = set("*?[")
 _LONGEST_LINE = 1 << 24
 #: Never inside a JSON text, where control characters are written as escapes.
 _NO_DELIMITER = "\x01"
-#: The byte order mark, which is no part of a record, in whatever line it stands.
+#: The byte order mark. It is not part of a record, in any line.
 _MARK = 0xFEFF
 
 
@@ -110,7 +110,7 @@ class Files:
     def _json(self, listed: str, lines: str, columns: list[str]) -> str:
         """Scalars as text; lists, objects and NaN are no keys and no numbers, so they are NULL.
 
-        Lines are split before any is parsed, so a broken one ends where it ends.
+        Lines are split before they are parsed, so a broken line does not reach into the next.
         """
         names = [name for name in columns if name not in self.partitions]
         folders = [quote(name) for name in columns if name in self.partitions]
@@ -234,7 +234,7 @@ def _once(paths: list[str]) -> list[str]:
         status = Path(path).stat()
         same: tuple[int, int] | str = (status.st_dev, status.st_ino) if status.st_ino else str(Path(path).resolve())
         first = found.setdefault(same, path)
-        if _folder_keys(first) != _folder_keys(path):
+        if texts.folder_keys(first) != texts.folder_keys(path):
             raise InputError(
                 f"{first} and {path} are one file in folders of different key=value names.",
                 hint="name one of them, or make it two files",
@@ -330,13 +330,9 @@ def _refuse_lakes(paths: list[str]) -> None:
             )
 
 
-def _folder_keys(path: str) -> list[str]:
-    return [part for part in Path(path).parts[:-1] if part.find("=") > 0]
-
-
 def _partitions(paths: list[str]) -> tuple[str, ...]:
     """The keys of key=value folders, which all files must share."""
-    keys = {tuple(part.partition("=")[0] for part in _folder_keys(path)) for path in paths}
+    keys = {tuple(part.partition("=")[0] for part in texts.folder_keys(path)) for path in paths}
     if len(keys) > 1:
         raise InputError(
             "Some files lie in key=value folders and others in different ones.",

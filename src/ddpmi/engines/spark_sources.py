@@ -207,7 +207,7 @@ def path_source(paths: list[str], settings: Mapping[str, str]) -> SparkSource:
     with own_errors(f"read {kind} files", hint=hint or "check that Spark can read them"), folders_as_text(session):
         frame = session.read.format(kind).load(places if len(places) > 1 else places[0])
         if is_connect(session) and kind in _TYPED:
-            # A client's frame is looked at anew whenever it is used, by then with other settings.
+            # Connect analyses a frame again at each use, when the settings have changed back.
             frame = session.read.format(kind).schema(frame.schema).load(places)
     return SparkSource(frame=frame, staging=_staging(settings))
 
@@ -215,7 +215,7 @@ def path_source(paths: list[str], settings: Mapping[str, str]) -> SparkSource:
 def _named(paths: list[str]) -> tuple[list[str], list[str]]:
     """Find what is here, each file once, patterns written out; what is not found here may be where Spark runs.
 
-    Spark's process may stand in another folder and in another file system, so what is found here is meant.
+    Spark's process may run in another folder or on another file system, so names are resolved here.
     """
     # proof: row-local.names
     here: dict[str, str] = {}
@@ -297,7 +297,7 @@ def _is_bare(frame: Any) -> bool:
     """Whether a DataFrame is the reading of typed files and nothing else, as far as Spark tells; when in doubt it is not.
 
     Where files are CSV or JSON, one cell may have decided the type of its column, and Spark does not tell whether it
-    did or the user. The same is true of columns that stand in the names of folders, as in ``year=2026/``.
+    did or the user. The same is true of columns in the names of folders, as in ``year=2026/``.
     """
     try:
         # proof: row-local.spark

@@ -67,6 +67,15 @@ def first_line(path: str, encoding: str) -> str:
     return _LINE_END.split(text, maxsplit=1)[0]
 
 
+def folder_keys(path: str) -> list[str]:
+    """Return the folders of a path that are named key=value.
+
+    >>> folder_keys("data/year=2026/rows.csv")
+    ['year=2026']
+    """
+    return [part for part in Path(path).parts[:-1] if part.find("=") > 0]
+
+
 def readable(path: str, encoding: str, folder: str, number: int) -> str:
     """Return the path itself where its bytes are valid UTF-8, else that of a copy in which bad bytes are replaced.
 
@@ -82,8 +91,7 @@ def readable(path: str, encoding: str, folder: str, number: int) -> str:
     if encoding == UTF8 and _is_utf8(path):
         return path
     # key=value folders are columns, so the copy keeps them.
-    keys = [part for part in Path(path).parts[:-1] if part.find("=") > 0]
-    place = Path(folder, f"text-{number}", *keys, "copy.txt")
+    place = Path(folder, f"text-{number}", *folder_keys(path), "copy.txt")
     place.parent.mkdir(parents=True)
     with place.open("wb") as copy:
         for text in _decoded(path, encoding):
