@@ -1,4 +1,4 @@
-"""Tables and pictures of what bench_accuracy.py measured."""
+"""Tables and pictures of the results of bench_accuracy.py."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 PERCENTILES = ("10", "25", "50", "75", "90")
 INTRODUCTION = """\
 Written by `python bench/bench_accuracy.py --report` from the JSON files beside it. *paper* is `Plan.paper`, ranked with
-`method="paper"`; *paper, total free* gives it a third of epsilon for each of its three queries; *ceiling* shows the bounded
-sums without noise, behind the same threshold: nothing that is computed from such a release can be expected to do better.
-*ours, suggested* is what `Plan.suggest` makes of the numbers of units and labels, the labels being listed or, *labels found*, not.
-Truth is the ranking of exact sums without bounds. Means over the draws; what follows ± is the standard deviation of a draw."""
+`method="paper"`. *paper, total free* gives it a third of epsilon for each of its three queries. *ceiling* is the bounded
+sums without noise, above the same threshold: no estimate from such a release can be expected to do better.
+*ours, suggested* is the plan that `Plan.suggest` makes from the numbers of units and labels. Its labels are listed; in *labels found* they
+are not.
+Truth is the ranking of exact sums without bounds. Figures are means over the draws; after ± comes the standard deviation of a draw."""
 NOTE = """\
-The same for lists that end after 10,000 places, `compare(truth, ranking, cut=True)`, as the paper compares. Above, `compare` puts a missing
-pair behind the whole list that misses it, so the longer list pays more for each. By that rule the last two columns compare with the
-whole list of the paper's way: our first 10,000 places, a list of its own, and our whole list."""
+The same for lists that end after 10,000 places, `compare(truth, ranking, cut=True)`, as the paper compares. In the table above, `compare`
+puts a missing pair at the end of the whole list that misses it, so a missing pair costs the longer list more. By that rule the last two
+columns compare with the whole list of the paper's way: first our list of 10,000 places, then our whole list."""
 COLOURS = {
     "paper": "#d1495b",
     "paper, total free": "#e8a0aa",
@@ -78,7 +79,7 @@ def section(result: dict[str, Any]) -> str:
 
 
 def line(row: dict[str, Any]) -> str:
-    """One way at one epsilon."""
+    """Write the row of one way at one epsilon."""
 
     def with_sd(depth: str) -> str:
         if depth not in row["overlap"]:
@@ -102,7 +103,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def compared(one: dict[str, Any], whole: dict[tuple[str, float], list[float]]) -> str:
-    """One comparison with the paper's way, and with its whole list."""
+    """Write one comparison with the paper's way, and with its whole list."""
     theirs = whole[one["baseline"], one["baseline_epsilon"]]
     shown = [" / ".join(f"{value:.0f}" for value in one[side]) for side in ("ours", "theirs")]
     cells = (
@@ -119,13 +120,13 @@ def compared(one: dict[str, Any], whole: dict[tuple[str, float], list[float]]) -
 
 
 def ratios(ours: list[float], theirs: list[float]) -> str:
-    """Ours as parts of theirs; a dash where theirs is 0 and ours is not."""
+    """Divide ours by theirs; a dash where theirs is 0 and ours is not."""
     sides = zip(ours, theirs, strict=True)
     return " / ".join(f"{mine / other:.2f}" if other else ("-" if mine else "1.00") for mine, other in sides)
 
 
 def short(value: float | None) -> str:
-    """Three digits, or a dash."""
+    """Format with three digits, or as a dash."""
     return "-" if value is None else f"{value:.3f}"
 
 
@@ -133,7 +134,7 @@ def pictures(result: dict[str, Any], folder: Path) -> None:
     """Draw figures 2 and 3 of the paper."""
     import altair as alt
 
-    from ddpmi import charts
+    from ddpmi.rankings import charts
 
     shown = [
         way for way in COLOURS if not way.startswith("ceiling") and any(row["way"] == way for row in result["rows"])
@@ -175,8 +176,8 @@ def pictures(result: dict[str, Any], folder: Path) -> None:
 
 
 def figure_2(first_places: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    """Percentiles by epsilon, of lists that end after as many places as the paper's."""
-    # Each way stands in several comparisons.
+    """Return percentiles by epsilon, for lists with as many places as the paper's."""
+    # Each way occurs in several comparisons.
     found = {(one["way"], one["epsilon"]): one["ours"] for one in first_places}
     found |= {(one["baseline"], one["baseline_epsilon"]): one["theirs"] for one in first_places}
     for (way, epsilon), errors in found.items():
@@ -185,7 +186,7 @@ def figure_2(first_places: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
 
 
 def figure_3(rows: list[dict[str, Any]], shown: list[str]) -> Iterable[dict[str, Any]]:
-    """Medians by band of the true rank."""
+    """Return medians by band of the true rank."""
     for row in rows:
         if row["way"] in shown:
             for band in row["bands"]:

@@ -1,4 +1,4 @@
-"""Exact sums of a set as integers, read once, and releases drawn from them again and again. NOT PRIVATE: for measurements."""
+"""Exact integer sums of a set, read once, and many releases drawn from them. NOT PRIVATE: for measurements only."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ddpmi import orders, testing
-from ddpmi.doubts import Doubt
-from ddpmi.pooling import Pooled
-from ddpmi.randomness import Keystream
-from ddpmi.rankings import Ranking
-from ddpmi.receipts import Origin, private_receipt
-from ddpmi.scores import Cells, scale_of
-from ddpmi.views import Pairs, mutual_information_of
+from ddpmi import testing
+from ddpmi.privacy.randomness import Keystream
+from ddpmi.rankings import orders
+from ddpmi.rankings.cells import Cells, scale_of
+from ddpmi.rankings.noise_model import NoiseModel
+from ddpmi.rankings.pairs import ScoredPairs, mutual_information_of
+from ddpmi.rankings.ranking import Ranking
+from ddpmi.releases.receipts import Origin, private_receipt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ ORIGIN = Origin(dataset="bench", unit="unit", engine="duckdb", version="-")
 
 @dataclass(frozen=True)
 class Sums:
-    """J, F, L and N of every key that occurs; keys are places in the lists of names."""
+    """The sums J, F, L and N of every key that occurs. Keys are positions in the lists of names."""
 
     features: pa.Array
     labels: pa.Array
@@ -44,7 +44,7 @@ class Sums:
 
     @classmethod
     def of(cls, tables: dict[str, pa.Table], names: Sums | None = None) -> Sums:
-        """Turn names into numbers; with the lists of other sums where they are given."""
+        """Replace names by numbers, in the lists of names of other sums if given."""
         lists = [
             sorted_names(tables[f"{key}s"][key]) if names is None else getattr(names, f"{key}s")
             for key in ("feature", "label")
@@ -71,7 +71,7 @@ class Sums:
         )
 
     def every_pair(self, features: Integers) -> Sums:
-        """All pairs of some features with all labels, zeros too."""
+        """Return all pairs of some features with all labels, zeros too."""
         width = len(self.labels)
         wanted = np.repeat(features, width) * width + np.tile(np.arange(width), len(features))
         at = self.found(wanted)
@@ -81,22 +81,22 @@ class Sums:
 
     @property
     def code(self) -> Integers:
-        """Pairs as numbers, ascending."""
+        """The pairs as ascending numbers."""
         return self.feature.astype(np.int64) * len(self.labels) + self.label
 
     def found(self, wanted: Integers) -> Integers:
-        """The rows of some pairs, or -1 where they do not occur."""
+        """Return the positions of some pairs, or -1 for pairs that do not occur."""
         code = self.code
         at = np.minimum(np.searchsorted(code, wanted), len(code) - 1)
         return np.where(code[at] == wanted, at, -1)
 
     def kept(self, rows: NDArray[np.bool_]) -> Sums:
-        """Some of the pairs."""
+        """Return some of the pairs."""
         return replace(self, feature=self.feature[rows], label=self.label[rows], joint=self.joint[rows])
 
 
 def sorted_names(column: pa.ChunkedArray) -> pa.Array:
-    """The names of a column in the order of their bytes."""
+    """Return the names of a column in the order of their bytes."""
     names = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.string())
     return names.take(pc.array_sort_indices(names))
 
@@ -111,12 +111,12 @@ def exact(obs: ddpmi.Observations) -> Sums:
 
 
 def bounded(obs: ddpmi.Observations, plan: ddpmi.Plan, names: Sums) -> Sums:
-    """Sum as a plan bounds, before noise: one pass over the data."""
+    """Sum with the bounds of a plan, before noise, in one pass over the data."""
     return Sums.of(testing.exact_sums(obs, plan, seed=1), names)
 
 
 def drawn(sums: Sums, plan: ddpmi.Plan, seed: str, *, noise_free: bool = False) -> Sums:
-    """Draw a release of a plan with the product's noise; ``noise_free`` keeps its choice of keys and takes the noise off."""
+    """Draw a release of a plan with the product's noise; ``noise_free`` keeps the released keys and removes the noise."""
     source = Keystream(hashlib.sha256(seed.encode()).digest())
     tables = plan.calibration.tables
     noisy = {
@@ -145,7 +145,7 @@ def drawn(sums: Sums, plan: ddpmi.Plan, seed: str, *, noise_free: bool = False) 
 def completed(
     sums: Sums, joint: Integers, shown: NDArray[np.bool_], plan: ddpmi.Plan, source: Keystream
 ) -> tuple[Sums, Integers]:
-    """All pairs of the features and labels that are shown, with the noise they have, or fresh noise where they do not occur."""
+    """Return all pairs of the released features and labels: with their own noise, or fresh noise if they do not occur."""
     every = sums.every_pair(np.unique(sums.feature[shown]).astype(np.int64))
     if plan.known_labels is None:
         every = every.kept(np.isin(every.label, sums.label[shown]))
@@ -157,7 +157,7 @@ def completed(
 def ranked(
     sums: Sums, plan: ddpmi.Plan | None, *, method: Any = "stable", order: orders.Order | None = None
 ) -> Ranking:
-    """Rank with the product's own code; without a plan the sums are exact."""
+    """Rank with the product's own code. Without a plan the sums are exact."""
     receipt = {"private": False, "grid": {"step": 1, "g": 0}}
     if plan is not None:
         receipt = private_receipt(plan, ORIGIN, release_id="bench", ledger={})
@@ -172,17 +172,9 @@ def ranked(
         total=sums.total,
         unit=scale_of(receipt)[1],
     )
-    doubt = Doubt.of(cells, receipt)
+    noise_model = NoiseModel.of(cells, receipt)
     mi = mutual_information_of(cells, method, 1e-15)
-    pairs = Pairs(cells=cells, doubt=doubt, mi=mi, base=None, ranked_by=order or orders.default_order(doubt))
+    pairs = ScoredPairs(
+        cells=cells, noise_model=noise_model, mi=mi, base=None, ranked_by=order or orders.default_order(noise_model)
+    )
     return Ranking(table=pairs, private=plan is not None, guarantee=None, dataset="bench", source=pairs)
-
-
-def reordered(ranking: Ranking, values: NDArray[np.float64] | Pooled) -> Ranking:
-    """Order the pairs of a whole ranking by other values, in the order of their keys; pooled ones bring directions."""
-    if ranking.source is None:
-        raise ValueError("only a ranking of all pairs can be ordered again")
-    if isinstance(values, Pooled):
-        pairs = replace(ranking.source, read=values, ranked_by="pooled")
-        return replace(ranking, table=pairs, source=pairs)
-    return replace(ranking, table=replace(ranking.source, scores=values), scored_by="mi")

@@ -1,11 +1,11 @@
-"""How far does privacy move ranks? Figures 2 and 3 of the paper, the paper's way and ours side by side.
+"""How far does privacy move ranks? Figures 2 and 3 of the paper, for the paper's way and for ours.
 
     python bench/bench_accuracy.py --data FOLDER arxiv acl so2016 reddit      # the public sets
     python bench/bench_accuracy.py paper10m paper100m                         # generated
     python bench/bench_accuracy.py --report                                   # tables and pictures of all results
 
-One pass over the rows for each way of bounding; then every epsilon is drawn ``--draws`` times from these sums, ranked and
-compared with the ranking of the exact, unbounded sums. The noise and the code of rank and compare are the product's own.
+The rows are summed once for each way of bounding. Each epsilon is then drawn ``--draws`` times from these sums, ranked, and
+compared with the ranking of the exact, unbounded sums. Noise, ``rank`` and ``compare`` are the product's own.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ import numpy as np
 
 import ddpmi
 from accuracy_sums import Sums, bounded, drawn, exact, ranked
-from ddpmi import Bounds, Budget, Plan, datasets
-from ddpmi.comparisons import compare
+from ddpmi import Bounds, Budget, Plan
+from ddpmi.datasets import generated
+from ddpmi.rankings.comparisons import compare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ddpmi.orders import Order
-    from ddpmi.rankings import Ranking
+    from ddpmi.rankings.orders import Order
+    from ddpmi.rankings.ranking import Ranking
 
 RESULTS = Path(__file__).parent / "results"
 EPSILONS = (0.1, 0.5, 1, 2, 4, 8)
 PERCENTILES = (10, 25, 50, 75, 90)
 TOP = 10_000
-#: A longer truth is cut for `compare`, which would look up millions of names again for each draw.
+#: A longer truth is cut for `compare`, which would otherwise look up millions of names for each draw.
 MANY = 2_000_000
 SUGGESTED = "ours, suggested"
 #: Edges of the rank bands of figure 3.
@@ -53,21 +52,21 @@ class Case:
     pairs: int
     file: str = ""
     units: int = 0
-    #: Whether generated features differ in how much they lean to a label.
+    #: Whether generated features differ in how strongly they lean to a label.
     varied: bool = False
     where: str | None = None
     distinct: Any = False
     delta: float = 1e-7
-    #: Labels that anybody knows beforehand, such as years and countries.
+    #: Whether the labels are public knowledge, such as years and countries.
     public: bool = False
-    #: Whether every pair of features and labels that are found by their totals is released too.
+    #: Whether the grid is measured too: features and labels selected by their totals, and every pair of them released.
     grid: bool = True
 
 
 CASES = {
     "paper10m": Case(pairs=1, units=10_000_000, distinct="units"),
     "paper100m": Case(pairs=1, units=100_000_000, distinct="units", delta=1e-8, grid=False),
-    # As many pairs, of features that differ in how much they lean: more of the best pairs are rare.
+    # As many pairs, of features that lean more or less: more of the best pairs are rare.
     "varied10m": Case(pairs=1, units=10_000_000, varied=True, distinct="units"),
     "varied100m": Case(pairs=1, units=100_000_000, varied=True, distinct="units", delta=1e-8, grid=False),
     "reddit": Case(pairs=1, file="reddit_domains.parquet", distinct="units"),
@@ -85,19 +84,19 @@ def observed(case: Case, data: Path, scratch: Path) -> ddpmi.Observations:
     path = data / f"paper_shape_{case.units}{'_varied' * case.varied}.parquet"
     if not path.exists():
         path = scratch / path.name
-        numbers = case.units, datasets.PAPER_FEATURES, datasets.PAPER_LABELS
-        datasets.paper_shape(*numbers, path, seed=1, varied=case.varied)
+        numbers = case.units, generated.PAPER_FEATURES, generated.PAPER_LABELS
+        generated.paper_shape(*numbers, path, seed=1, varied=case.varied)
     return ddpmi.observe(path, unit="unit", feature="feature", label="label")
 
 
 def ways(case: Case, labels: list[str]) -> dict[str, Any]:
-    """The ways that are compared: the plan as a function of epsilon, how a release is ranked, and whether without its noise."""
+    """Return the ways to compare: the plan by epsilon, how a release is ranked, and whether its noise is removed."""
     bounds = Bounds(pairs=case.pairs)
 
     def budget(epsilon: float) -> Budget:
         return Budget(epsilon, case.delta)
 
-    # The paper's three queries, with the total nearly for free: a stronger baseline than the equal split.
+    # The paper's three queries, with hardly any budget for the total: a stronger baseline than the equal split.
     three = {"pairs": "0.33", "features": "0.33", "labels": "0.33", "total": "0.01"}
     found: dict[str, Any] = {
         "paper": (lambda e: Plan.paper(budget=budget(e), bounds=bounds, distinct=case.distinct), "paper", False),
@@ -136,7 +135,7 @@ def ways(case: Case, labels: list[str]) -> dict[str, Any]:
 
 
 def suggestions(case: Case, labels: list[str]) -> dict[str, Any]:
-    """The plans that `Plan.suggest` makes from how many units and labels there are, with a list of the labels and without."""
+    """Return the plans that `Plan.suggest` makes from the numbers of units and labels, with a list of labels and without."""
 
     def suggested(e: float, public: tuple[str, ...] | None) -> Plan:
         return Plan.suggest(
@@ -161,23 +160,23 @@ def measure(name: str, data: Path, draws: int, scratch: Path) -> dict[str, Any]:
     truth, labels = ranked(names, None), names.labels.to_pylist()
     true_pairs, best = len(truth), codes_of(truth, TOP)[0]
     if true_pairs > MANY:
-        # No label's best, and no rank that is compared, lies deeper.
+        # No label's best pair, and no compared rank, is beyond this.
         truth = truth.top(MANY // 10, per="all")
     passes: dict[str, Sums] = {}
     rows, errors = [], {}
     for way, (plan_of, method, noise_free) in ways(case, labels).items():
         for epsilon in EPSILONS:
             plan = plan_of(epsilon)
-            settled = plan.calibration.bounding
-            # A unit with one row is bounded alike by all.
-            key = "one pair" if settled.one_pair else f"{settled.norm}/{plan.bounds.strategy}/{settled.g}"
+            bounding_of = plan.calibration.bounding
+            # All plans bound a unit with one row alike.
+            key = "one pair" if bounding_of.one_pair else f"{bounding_of.norm}/{plan.bounds.strategy}/{bounding_of.g}"
             if key not in passes:
-                # A public list of all labels drops no row, so these sums serve it too.
+                # A public list of all labels drops no row, so plans with it use these sums too.
                 plain = Plan(budget=plan.budget, bounds=plan.bounds, distinct=plan.distinct, mechanism=plan.mechanism)
                 passes[key] = bounded(obs, plain, names)
             found = []
             for draw in range(1 if noise_free and case.units > 10**7 else draws):
-                # Another order is another look at the same releases.
+                # The pooled order reads the same releases, so the seed is the same.
                 seed = f"{name} {way.removesuffix(', pooled')} {epsilon} {draw}"
                 sums = drawn(passes[key], plan, seed, noise_free=noise_free)
                 order: Order | None = "estimate" if noise_free else "pooled" if method == "pooled" else None
@@ -203,13 +202,13 @@ def measure(name: str, data: Path, draws: int, scratch: Path) -> dict[str, Any]:
 
 
 def bounding(truth: Ranking, sums: Sums) -> dict[str, Any]:
-    """What bounding alone costs: the bounded sums before noise, with no threshold."""
+    """Measure what bounding alone costs: the bounded sums before noise, without a threshold."""
     found = compare(truth, ranked(sums, None), top=TOP).to_dict()
     return {"overlap": found["overlap"], "label_overlap_20": found["label_overlap_20"]}
 
 
 def codes_of(ranking: Ranking, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs as numbers, in the order of their keys or the first of them in rank order, and their ranks."""
+    """Return pairs as numbers, and their ranks: all in key order, or the first ``count`` in rank order."""
     coded = ranking.coded()
     codes = coded.feature_code.astype(np.int64) * len(coded.labels) + coded.label_code
     if count is None:
@@ -219,7 +218,7 @@ def codes_of(ranking: Ranking, count: int | None = None) -> tuple[np.ndarray, np
 
 
 def there(best: np.ndarray, ranking: Ranking) -> np.ndarray:
-    """The ranks that the best true pairs have in a ranking, in the order of truth; 0 for a missing one."""
+    """Return the ranks of the best true pairs in a ranking, in true order; 0 for a missing pair."""
     codes, place = codes_of(ranking)
     if not len(codes):
         return np.zeros(len(best), np.int64)
@@ -230,7 +229,7 @@ def there(best: np.ndarray, ranking: Ranking) -> np.ndarray:
 def summary(
     way: str, epsilon: float, plan: Plan, found: list[dict[str, Any]], ranks: list[np.ndarray]
 ) -> dict[str, Any]:
-    """Means over the draws, and how far they spread."""
+    """Return means and standard deviations over the draws."""
 
     def mean(pick: Any) -> float:
         return round(float(np.mean([pick(one) for one in found])), 4)
@@ -260,7 +259,7 @@ def summary(
 
 
 def bands(ranks: list[np.ndarray]) -> list[dict[str, Any]]:
-    """Figure 3: the median error of the pairs that are there, and how many are, by true rank."""
+    """Return the data of figure 3: by true rank, the median error of released pairs and the share of pairs released."""
     true = np.arange(1, len(ranks[0]) + 1)
     found = []
     for low, high in itertools.pairwise(EDGES):
@@ -279,8 +278,8 @@ def bands(ranks: list[np.ndarray]) -> list[dict[str, Any]]:
 def side_by_side(errors: dict[tuple[str, float], list[np.ndarray]]) -> list[dict[str, Any]]:
     """Compare the first 10,000 places of ours with those of the paper's way: `compare(truth, ranking, cut=True)`.
 
-    Uncut, ``compare`` puts a missing pair behind the whole list that misses it, so a way that shows more pairs pays more
-    for each one it still misses. Where neither misses a tenth of the pairs both measures agree.
+    Uncut, ``compare`` puts a missing pair at the end of the whole list that misses it. So a missing pair costs more in a
+    way that releases more pairs. Where neither way misses a tenth of the pairs, both measures agree.
     """
     found = []
     tried = ("ours", SUGGESTED, f"{SUGGESTED}, labels found", "ours, grid", "ours, complete", "ours, public labels")
@@ -304,32 +303,9 @@ def side_by_side(errors: dict[tuple[str, float], list[np.ndarray]]) -> list[dict
 
 
 def misses(ranks: np.ndarray) -> np.ndarray:
-    """Percentiles of the rank differences in a list of 10,000 places."""
+    """Return percentiles of the rank differences in a list of 10,000 places."""
     true = np.arange(1, len(ranks) + 1)
     return np.percentile(np.abs(np.where((ranks > 0) & (ranks <= TOP), ranks, TOP + 1) - true), PERCENTILES)
-
-
-def sets_of(doc: str | None, *, draws: int, choices: Iterable[str] = CASES) -> argparse.Namespace:
-    """Read the command line of a check that goes over some sets."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sets", nargs="+", choices=list(choices))
-    parser.add_argument("--data", type=Path, default=Path(), help="folder of the public sets")
-    parser.add_argument("--draws", type=int, default=draws)
-    return parser.parse_args()
-
-
-def check_sets(
-    doc: str | None,
-    out: Path,
-    measure: Callable[[str, Path, int], list[dict[str, Any]]],
-    *,
-    draws: int,
-    choices: Iterable[str] = CASES,
-) -> None:
-    """Read the command line of a check, measure each of its sets and write all rows."""
-    given = sets_of(doc, draws=draws, choices=choices)
-    rows = [row for name in given.sets for row in measure(name, given.data, given.draws)]
-    out.write_text(json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n")
 
 
 def main() -> None:

@@ -5,9 +5,9 @@
     python bench/bench_core.py paper --epsilons 0.1 0.5 1 2 4 8 --units 382762990   # six releases from one pass
     python bench/bench_core.py paper --units 50000000 --memory 1GB                  # out of core
 
-Each measurement runs in its own process with two threads: read Parquet, bound, sum, noise, margins, write, rank.
-Baselines: plain is ``SELECT feature, label, count(*) GROUP BY ALL`` into a table; distinct counting is the same over
-``SELECT DISTINCT unit, feature, label``. Peak memory is the process's own.
+Each measurement runs in its own process with two threads: read Parquet, bound, sum, add noise, sum margins, write, rank.
+The baseline "plain" is ``SELECT feature, label, count(*) GROUP BY ALL`` into a table. The baseline "distinct counting" is
+the same over ``SELECT DISTINCT unit, feature, label``. Peak memory is that of the process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ THREADS = 2
 
 
 def baseline(path: str, columns: dict[str, str], *, distinct: bool) -> float:
-    """Seconds of the non-private query."""
+    """Return the seconds of the non-private query."""
     import duckdb
 
     keys = f'"{columns["feature"]}" AS feature, "{columns["label"]}" AS label'
@@ -46,7 +46,7 @@ def baseline(path: str, columns: dict[str, str], *, distinct: bool) -> float:
 
 
 def release(case: dict[str, Any], folder: str) -> tuple[float, float, list[int]]:
-    """Seconds of the releases written to disk, of their rankings, and the numbers of released pairs."""
+    """Return the seconds of the releases, written to disk, the seconds of their rankings, and the numbers of released pairs."""
     import ddpmi
 
     number = len(list(Path(folder).iterdir()))
@@ -74,7 +74,7 @@ def _measure(queue: Any, case: dict[str, Any]) -> None:
     runs = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(case["repeats"]):
-            # Baselines stand on both sides of the release, so that a busy moment hits both.
+            # Baselines run before and after the release, so that a busy machine slows both.
             plain = baseline(case["path"], case["columns"], distinct=False)
             dedupe = baseline(case["path"], case["columns"], distinct=True) if case["distinct"] is False else None
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -138,7 +138,7 @@ def _cases(arguments: argparse.Namespace, folder: str) -> list[dict[str, Any]]:
     cases = []
     for units in arguments.units:
         numbers = units, PAPER_FEATURES, PAPER_LABELS
-        # The rows of the committed results; time does not depend on how much features lean.
+        # The rows of the committed results. Time does not depend on how strongly features lean.
         path = arguments.data or str(paper_shape(*numbers, f"{folder}/{units}.parquet", 1, varied=True))
         columns = {"unit": "unit", "feature": "feature", "label": "label"}
         cases.append(

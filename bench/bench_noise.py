@@ -1,4 +1,4 @@
-"""Samples per second of the noise, beside OpenDP's samplers in the same run, on one core.
+"""How fast is the noise? Samples per second on one core, beside OpenDP's samplers in the same run.
 
 python bench/bench_noise.py [--out bench/results/noise.json] [--size 4000000] [--opendp-size 20000]
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import opendp.prelude as dp
 
-from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
+from ddpmi.privacy.noise import DiscreteGaussian, DiscreteLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ CASES = [
 
 
 def _best(draw: Callable[[], object], repeats: int) -> float:
-    """Give the shortest of several times, in seconds."""
+    """Return the shortest of several times, in seconds."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -65,7 +65,7 @@ def measure(law: str, scale: int, size: int, opendp_size: int) -> dict[str, Any]
 
 
 def machine() -> dict[str, Any]:
-    """Give what a reader needs to compare: no host name, no path."""
+    """Return what a reader needs to compare results, without host name or path."""
     versions = {name: importlib.metadata.version(name) for name in ("numpy", "cryptography", "opendp")}
     return {
         "cpus": os.cpu_count(),

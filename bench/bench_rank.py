@@ -2,10 +2,11 @@
 
     nice python bench/bench_rank.py --out bench/results/rank.json
 
-A release of generated pairs (Zipf features, 22 labels, Gaussian noise on the receipt) is written once. Each size then
-runs in a process of its own: load the folder, rank, take the best 10 of each label, also in the pooled order; then the same
-with a comparison of the ranking with itself, and with the whole table. Seconds are processor seconds of all threads. The growth exponent is
-that of a power law between two sizes: 1 is linear. Memory is the process's peak above what the imports take.
+A release of generated pairs (Zipf features, 22 labels, Gaussian noise on the receipt) is written once for each size.
+Each task runs in a process of its own. All load the folder and rank. The tasks are: rank only; the best 10 of each label;
+the same in the pooled order; a comparison of the ranking with itself; the whole table.
+Seconds are processor seconds of all threads. The growth exponent is that of a power law between two sizes: 1 is linear.
+Memory is the peak of the process above the memory of the imports.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ THRESHOLD = 20_000
 
 
 def generate(pairs: int, path: Path) -> None:
-    """Write a release with about that many pairs, four to a feature."""
+    """Write a release with about that number of pairs, at most four for each feature."""
     import numpy as np
     import pyarrow as pa
 
-    from ddpmi.releases import Release
-    from ddpmi.tables import MemoryTables
+    from ddpmi.releases.release import Release
+    from ddpmi.releases.tables import MemoryTables
 
     rng = np.random.default_rng(1)
     count = int(pairs / 3.6)
@@ -80,9 +81,9 @@ def _run(queue: Any, path: str, task: str) -> None:
     import pyarrow.dataset
     import pyarrow.parquet  # noqa: F401
 
-    from ddpmi.comparisons import compare
-    from ddpmi.rankings import rank
-    from ddpmi.releases import Release
+    from ddpmi.rankings.comparisons import compare
+    from ddpmi.rankings.ranking import rank
+    from ddpmi.releases.release import Release
 
     before = _peak()
     wall, start = time.perf_counter(), time.process_time()
@@ -98,7 +99,7 @@ def _run(queue: Any, path: str, task: str) -> None:
 
 
 def measure(path: Path, task: str, repeats: int) -> dict[str, Any]:
-    """Run one task in processes of its own and take medians."""
+    """Run one task several times, each in a process of its own, and take medians."""
     context = multiprocessing.get_context("spawn")
     runs = []
     for _ in range(repeats):

@@ -1,9 +1,10 @@
-"""Is it worth reading fewer people? Amplified and plain releases of equal total guarantee, in time and in rank error.
+"""Is sampling units worth it? Time and rank error of amplified and plain releases with the same guarantee.
 
     python bench/bench_sampling.py words.parquet --out bench/results/sampling.json
 
-DATA has columns id, feature, partition, rows distinct. For each sampling rate a release with the same epsilon and delta is made
-several times; time is a ratio to the plain release of the same round, error is the overlap with the exact ranking's best pairs.
+The data has columns id, feature, partition, and distinct rows. For each sampling rate a release with the same epsilon and delta
+is made several times. Time is a ratio to the plain release of the same round. Error is the overlap with the best pairs of the
+exact ranking.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ RATES = (None, "0.5", "0.2", "0.05")
 
 
 def released(data: str, rate: str | None, budget: ddpmi.Budget, folder: str) -> tuple[float, ddpmi.Release]:
-    """Return the seconds of one release, and the release."""
+    """Make one release; return its seconds and the release."""
     number = len(list(Path(folder).iterdir()))
     ledger = ddpmi.Ledger(f"{folder}/{number}.ledger", limit=ddpmi.Budget(1000, 1e-2))
     plan = ddpmi.Plan(budget=budget, bounds=ddpmi.Bounds(pairs=50), distinct=True, sample_rate=rate)

@@ -3,12 +3,12 @@
     python bench/bench_spark.py WORDS.parquet --out bench/results/spark.json
     python bench/bench_spark.py WORDS.parquet --sizes 0.1 0.3 1 --repeats 3 --memory 1g
 
-The data has columns id, feature, partition. A size is a part of its units, or a whole number of copies of them with
-fresh ids. "distinct" declares rows distinct, which these are; "general" does not. Plain is ``GROUP BY feature, label``
-with ``count(*)``; distinct counting is the same over ``SELECT DISTINCT unit, feature, label``. Plain runs before and
-after each release. Processor seconds ("x cpu") are those of the JVM and of Python beside it; they say more than the
-clock where others use the machine. Shuffle bytes come from Spark's event log. The JVM, which is driver and executor in
-one here, has the heap of --memory.
+The data has columns id, feature, partition. A size is a share of its units, or a whole number of copies of them with
+fresh ids. "distinct" declares rows distinct, which these are. "general" does not.
+The baseline "plain" is ``GROUP BY feature, label`` with ``count(*)``. "Distinct counting" is the same over
+``SELECT DISTINCT unit, feature, label``. Plain runs before and after each release.
+Processor seconds ("x cpu") are those of the JVM and of its Python workers. On a shared machine they are more reliable
+than the clock. Shuffle bytes come from Spark's event log. The JVM is driver and executor in one; --memory sets its heap.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def prepare(session: SparkSession, data: str, size: float, folder: Path) -> tupl
 
 
 def processor_seconds() -> float:
-    """Add up what this process and all below it have used: the JVM, and Python beside its tasks."""
+    """Add up the processor time of this process and all its descendants: the JVM and its Python workers."""
     below: dict[int, list[int]] = {}
     used: dict[int, int] = {}
     for place in Path("/proc").glob("[0-9]*"):
@@ -95,7 +95,7 @@ def processor_seconds() -> float:
 
 
 def timed(work: Callable[[], object]) -> dict[str, float]:
-    """Run, and return when it began, how long it took, and how much of the processors."""
+    """Run, and return the start time, the seconds and the processor seconds."""
     began, start_, used = time.time(), time.perf_counter(), processor_seconds()
     work()
     return {"began": began, "seconds": time.perf_counter() - start_, "cpu": processor_seconds() - used}
@@ -152,7 +152,7 @@ def measure(session: SparkSession, path: str, kind: str, folder: Path, repeats: 
 
 
 def shuffled(folder: Path, began: float, seconds: float) -> int:
-    """Add up what tasks that ended within a time wrote for shuffles."""
+    """Add up the shuffle bytes of tasks that ended within a period."""
     total = 0
     for file in (folder / "events").iterdir():
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -228,7 +228,7 @@ def main() -> None:
         session = start(folder, asked.memory)
         prepared = [prepare(session, str(Path(asked.data).resolve()), size, folder) for size in asked.sizes]
         for kind in asked.kinds:
-            measure(session, prepared[0][0], kind, folder, 1)  # so that every path is compiled
+            measure(session, prepared[0][0], kind, folder, 1)  # warm-up: every code path is compiled
         cases = [
             (measure(session, path, kind, folder, asked.repeats), rows)
             for path, rows in prepared

@@ -1,4 +1,4 @@
-"""Check a bare install in the current folder: import, help, one small release by the command line."""
+"""Check an install without extras in the current folder: import, help, and one small release on the command line."""
 
 import csv
 import json

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import Phase, settings
 
-from cli_fixtures import make_empty_ledger, make_place, make_ranked  # noqa: F401
+from tests.support.cli_fixtures import make_empty_ledger, make_place, make_ranked  # noqa: F401
 
 # Fixtures that tests of several modules ask for by name.
-from reader_contract import share_databases  # noqa: F401
-from release_fixtures import make_ledger  # noqa: F401
-from spark_local import make_spark  # noqa: F401
+from tests.support.reader_contract import share_databases  # noqa: F401
+from tests.support.release_fixtures import make_ledger  # noqa: F401
+from tests.support.spark_local import make_spark  # noqa: F401
 
 if TYPE_CHECKING:
     from collections.abc import Generator

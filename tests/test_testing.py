@@ -8,12 +8,13 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from ddpmi import Bounds, Budget, Plan, contributions, observe, rank
-from ddpmi.noise import DiscreteGaussian, DiscreteLaplace
+from ddpmi import Bounds, Budget, Plan, observe, rank
+from ddpmi.pipeline import contributions
+from ddpmi.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from ddpmi.testing import Rate, sampler_check, seeded_release, sensitivity_replay, threshold_check
-from test_engines_contract import CASES, hostile
-from test_engines_contract import plan as hostile_plan
-from test_engines_contract import table as hostile_table
+from tests.engines.test_contract import CASES, hostile
+from tests.engines.test_contract import plan as hostile_plan
+from tests.engines.test_contract import table as hostile_table
 
 #: A check that fails with at most this probability on a correct product.
 FALSE_ALARM = 1e-7
@@ -111,7 +112,7 @@ def test_the_replay_knows_that_other_labels_are_summed(own: list[tuple[str, str,
 @pytest.mark.parametrize("tries", [2, pytest.param(12, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", CASES)
 def test_the_replay_gives_no_false_alarm(name: str, tries: int) -> None:
-    """Whatever the option and however hostile the rows, no unit moves a sum further than declared."""
+    """For every option and for hostile rows, no unit moves a sum further than declared."""
     draw, made = random.Random(f"replay {name}"), hostile_plan(**CASES[name])
     value = "minutes" if "clip" in CASES[name].get("bounds", {}) else None
     for number in range(tries):

@@ -1,8 +1,8 @@
-"""Rank what sets each group apart, computed only from differentially private sums.
+"""Rank the features that set each group apart, computed from differentially private sums only.
 
-Verbs: `observe`, `release` (the only one that spends budget), `rank`, `compare`, `report`; `expand` and `cascade`, which
-release several times; `exact` for public data.
-Before anything is spent: `simulate`.
+Functions, in the order of use: `observe` names the data, `simulate` tries a plan without data, `release` spends budget and
+draws the noise, `rank` orders the released pairs, `compare` and `report` show the result. `release_many`, `expand` and
+`cascade` make several releases. `exact` is for public data.
 Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
@@ -13,21 +13,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ddpmi.budget import Budget
-    from ddpmi.cascades import cascade, expand
-    from ddpmi.comparisons import compare
-    from ddpmi.curator import exact, release, release_many
-    from ddpmi.errors import BudgetExceeded, DdpmiError, EngineError, InputError, LedgerError, ReleaseError, SchemaError
-    from ddpmi.ledger import Ledger
-    from ddpmi.observations import Observations, observe, observe_counts
-    from ddpmi.plan import Plan
-    from ddpmi.rankings import Ranking, rank
-    from ddpmi.rankings_spark import SparkRanking, rank_on_spark
-    from ddpmi.releases import Release
-    from ddpmi.reports import report
-    from ddpmi.simulation import simulate
-    from ddpmi.spec import Bounds
-    from ddpmi.statements import sql, table
+    from ddpmi.applications.cascades import cascade
+    from ddpmi.applications.expansion import expand
+    from ddpmi.applications.simulation import simulate
+    from ddpmi.curator.door import exact, release, release_many
+    from ddpmi.curator.observations import Observations, observe, observe_counts
+    from ddpmi.errors import (
+        BudgetExceeded,
+        DdpmiError,
+        EngineError,
+        InputError,
+        InputNotFound,
+        LedgerError,
+        MissingExtra,
+        ReleaseError,
+        SchemaError,
+    )
+    from ddpmi.ledger.ledger import Ledger
+    from ddpmi.pipeline.bounds import Bounds
+    from ddpmi.pipeline.steps import sql, table
+    from ddpmi.planning.plan import Plan
+    from ddpmi.privacy.budget import Budget
+    from ddpmi.rankings.comparisons import compare
+    from ddpmi.rankings.ranking import Ranking, rank
+    from ddpmi.rankings.spark import SparkRanking, rank_on_spark
+    from ddpmi.releases.release import Release
+    from ddpmi.reports.page import report
 
 __all__ = [
     "Bounds",
@@ -36,8 +47,10 @@ __all__ = [
     "DdpmiError",
     "EngineError",
     "InputError",
+    "InputNotFound",
     "Ledger",
     "LedgerError",
+    "MissingExtra",
     "Observations",
     "Plan",
     "Ranking",
@@ -62,28 +75,28 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Bounds": "spec",
-    "Budget": "budget",
-    "Ledger": "ledger",
-    "Observations": "observations",
-    "Plan": "plan",
-    "Ranking": "rankings",
-    "Release": "releases",
-    "SparkRanking": "rankings_spark",
-    "cascade": "cascades",
-    "compare": "comparisons",
-    "exact": "curator",
-    "expand": "cascades",
-    "observe": "observations",
-    "observe_counts": "observations",
-    "rank": "rankings",
-    "rank_on_spark": "rankings_spark",
-    "release": "curator",
-    "release_many": "curator",
-    "report": "reports",
-    "simulate": "simulation",
-    "sql": "statements",
-    "table": "statements",
+    "Bounds": "pipeline.bounds",
+    "Budget": "privacy.budget",
+    "Ledger": "ledger.ledger",
+    "Observations": "curator.observations",
+    "Plan": "planning.plan",
+    "Ranking": "rankings.ranking",
+    "Release": "releases.release",
+    "SparkRanking": "rankings.spark",
+    "cascade": "applications.cascades",
+    "compare": "rankings.comparisons",
+    "exact": "curator.door",
+    "expand": "applications.expansion",
+    "observe": "curator.observations",
+    "observe_counts": "curator.observations",
+    "rank": "rankings.ranking",
+    "rank_on_spark": "rankings.spark",
+    "release": "curator.door",
+    "release_many": "curator.door",
+    "report": "reports.page",
+    "simulate": "applications.simulation",
+    "sql": "pipeline.steps",
+    "table": "pipeline.steps",
 }
 
 

@@ -1,4 +1,4 @@
-"""Delta and Iceberg tables on disk, read by their own libraries so that deleted rows stay deleted."""
+"""Delta and Iceberg tables on disk, read by their own libraries, which leave out deleted rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ddpmi.errors import EngineError, InputError, MissingExtra
-from ddpmi.statements import quote
+from ddpmi.errors import EngineError, Hint, InputError, MissingExtra
+from ddpmi.pipeline.dialects import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,14 +22,14 @@ _VERSION = re.compile(r"v?(\d+)\D")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lake:
-    """A table that is more than its files."""
+    """A Delta or Iceberg table: files and the metadata that says which rows are deleted."""
 
     kind: Literal["delta", "iceberg"]
     path: str
     """The folder of a Delta table, the metadata file of an Iceberg table."""
 
     def schema(self) -> pa.Schema:
-        """Return the columns. Reads the table's metadata alone."""
+        """Return the columns. Reads only the table's metadata."""
         import pyarrow as pa
 
         with _own_errors(self.kind):
@@ -67,12 +67,14 @@ def _newest(folder: Path, found: list[Path]) -> Path:
         match = _VERSION.match(file.name)
         versions.setdefault(int(match[1]) if match else -1, []).append(file)
     hint = folder / "metadata" / "version-hint.text"
-    told = hint.read_text(encoding="utf-8").strip() if hint.is_file() else ""
-    newest = versions[int(told) if told.isdigit() and int(told) in versions else max(versions)]
+    hinted = hint.read_text(encoding="utf-8").strip() if hint.is_file() else ""
+    newest = versions[int(hinted) if hinted.isdigit() and int(hinted) in versions else max(versions)]
     if len(newest) > 1:
         raise InputError(
             f"The Iceberg folder {folder} has more than one newest metadata file.",
-            hint="name the one to read: observe('table/metadata/00003-....metadata.json', ...)",
+            hint=Hint(
+                do="name the one to read", python="observe('table/metadata/00003-....metadata.json', ...)", cli=""
+            ),
         )
     return newest[0]
 
@@ -86,9 +88,9 @@ def _delta(path: str) -> Any:
 
 
 def _delta_reader(path: str, columns: list[str]) -> pa.RecordBatchReader:
-    """Stream a table's files as Arrow does, which leaves text as it is; with deletion vectors by the library's own query.
+    """Stream a table's files with Arrow, which leaves text as it is; with deletion vectors use the library's own query.
 
-    Reading the files of a table with deletion vectors would bring rows back. Its metadata tells, so no row decides.
+    Arrow would return the rows that a deletion vector deletes. The table's metadata decides which way is taken, no row does.
     """
     import pyarrow as pa
     from deltalake import QueryBuilder
@@ -96,7 +98,7 @@ def _delta_reader(path: str, columns: list[str]) -> pa.RecordBatchReader:
     table = _delta(path)
     try:
         return table.to_pyarrow_dataset().scanner(columns=columns).to_reader()
-    except Exception:  # noqa: BLE001 - a feature of the table that Arrow does not know, such as deletion vectors
+    except Exception:  # noqa: BLE001 - Arrow does not know a feature of the table, such as deletion vectors
         listed = ", ".join(quote(name) for name in columns)
         found = QueryBuilder().register("source", table).execute(f"SELECT {listed} FROM source")
         return pa.RecordBatchReader.from_stream(found)
@@ -117,7 +119,7 @@ def _own_errors(kind: str) -> Iterator[None]:
         yield
     except MissingExtra:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, its words may quote rows
+    except Exception as error:  # noqa: BLE001 - any message may quote rows
         raise EngineError(
             f"The {kind.capitalize()} table could not be read ({type(error).__name__}). Its message may quote rows, so it is not shown.",
             hint="check that the table is complete and that its features are known to the library's version",

@@ -1,4 +1,4 @@
-"""Look from a second thread how far a running query is."""
+"""Progress of a running query, asked for by a second thread."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _POLL_SECONDS = 0.2
 
 
 @contextmanager
-def polled(look: Callable[[], float | None], progress: Callable[[float], None] | None) -> Iterator[None]:
-    """Pass on what ``look`` finds while the body runs.
+def polled(fraction_done: Callable[[], float | None], progress: Callable[[float], None] | None) -> Iterator[None]:
+    """Report progress while the body runs.
 
     Args:
-        look: Returns the fraction done, or None where nothing can be said.
-        progress: Called with each fraction; None looks at nothing.
+        fraction_done: Returns the fraction done, or None while it is unknown.
+        progress: Called with each fraction; None reports nothing.
     """
     if progress is None:
         yield
@@ -27,7 +27,7 @@ def polled(look: Callable[[], float | None], progress: Callable[[float], None] |
 
     def poll() -> None:
         while not done.wait(_POLL_SECONDS):
-            fraction = look()
+            fraction = fraction_done()
             if fraction is not None:
                 progress(fraction)
 

@@ -1,0 +1,6 @@
+"""Uses of releases and rankings that go beyond one release.
+
+- expansion: from a few features to those that go with them, in several rounds.
+- cascades: several releases on one ledger that start from each other's results.
+- simulation: what a plan would release from data of a declared shape.
+"""

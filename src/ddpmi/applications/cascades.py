@@ -1,0 +1,495 @@
+"""Cascades: several releases, called folds, on one ledger; a fold may label units by the best features of an earlier one.
+
+A `Cascade` describes all folds, their plans and their total cost before any row is read; it may come from a TOML file.
+`cascade` runs the folds in order.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddpmi.applications.expansion import made_folder, seed_plan
+from ddpmi.curator.door import check_fit, release
+from ddpmi.errors import BudgetExceeded, InputError, InputNotFound, ReleaseError, check_count
+from ddpmi.pipeline.bounds import Bounds
+from ddpmi.pipeline.seeds import Seed, check_reachable, seed_names, top_features
+from ddpmi.pipeline.steps import Expression
+from ddpmi.planning.plan import Plan
+from ddpmi.privacy.accounting import Limit, Total, admits
+from ddpmi.privacy.budget import Budget, shortest
+from ddpmi.rankings.ranking import rank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ddpmi._typing import Progress, Target
+    from ddpmi.curator.observations import Observations
+    from ddpmi.ledger.ledger import Ledger
+    from ddpmi.rankings.ranking import Ranking
+    from ddpmi.releases.release import Release
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,48}")
+_ADDRESS = re.compile(r"[a-z0-9]+://")
+_ROLES = ("unit", "feature", "label", "value", "seed_column")
+_BOUNDS = tuple(entry.name for entry in fields(Bounds))
+_PLAN = tuple(entry.name for entry in fields(Plan) if entry.name not in ("budget", "bounds"))
+_BUDGET = ("epsilon", "delta")
+_OWN = ("name", "data", "where", "encoding", "dataset", "seed", "from", "of", "top", "at_least", "keep_seed", *_ROLES)
+_HEAD = ("id", "ledger", "output", "common_person", "defaults", "fold")
+#: Epsilons add up only among Laplace releases. Together with Gaussian ones a Laplace release is charged in zCDP, which costs
+#: more.
+MIXED = (
+    "Laplace and Gaussian folds together cost more than this in a ledger: mechanism = 'gaussian' for all costs less."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """One release of a cascade: a table, where its labels come from, and a plan."""
+
+    name: str
+    """Letters, digits, dashes and underscores: part of the release's id, and the name of its folder."""
+    data: Any = field(repr=False)
+    """The data, as for `observe`."""
+    plan: Plan
+    """The plan of the fold; the two labels of a seed are added to it."""
+    unit: str | Expression | None = None
+    """As for `observe`."""
+    feature: str | Expression | None = None
+    """As for `observe`."""
+    label: str | Expression | None = None
+    """A column of labels; None where a seed gives them."""
+    value: str | Expression | None = None
+    """As for `observe`."""
+    where: str | None = None
+    """As for `observe`."""
+    encoding: str | None = None
+    """The encoding of text files; None for UTF-8."""
+    dataset: str = "default"
+    """The dataset whose budget the fold spends."""
+    seed: Iterable[str] | None = None
+    """Features whose units are labelled "seed"."""
+    after: str | None = None
+    """The earlier fold whose best features are the seed; called ``from`` in files."""
+    of: str | None = None
+    """The label of the earlier fold whose features are taken; None as in `label_by`."""
+    top: int = 10
+    """How many of its features are taken."""
+    at_least: int = 1
+    """How many different features of the seed a unit must show."""
+    keep_seed: bool = False
+    """Rank the seed's own features too."""
+    seed_column: str | Expression | None = None
+    """The column that holds the seed's features; None for the feature column."""
+
+    def __post_init__(self) -> None:
+        _check_name("The name of a fold", self.name)
+        for name in ("top", "at_least"):
+            check_count(name, getattr(self, name))
+        if sum(given is not None for given in (self.label, self.seed, self.after)) > 1:
+            raise InputError(
+                f"Fold {self.name!r} takes its labels from more than one place.",
+                hint="give one of label (a column), seed (features) and from (an earlier fold)",
+            )
+        if not self.seeded and (self.seed_column is not None or self.at_least != 1 or self.keep_seed):
+            raise InputError(
+                f"Fold {self.name!r} has settings for a seed, but no seed.",
+                hint="seed = ['ReactJS'], or leave them out",
+            )
+        if self.seed is not None:
+            object.__setattr__(self, "seed", seed_names(self.seed, None, None))
+        # Refused now, not after an earlier fold was charged.
+        if self.seed is not None:
+            Seed(features=self.names(), at_least=self.at_least)
+        elif self.after is not None:
+            check_reachable(self.at_least, self.top)
+        if self.seeded:
+            object.__setattr__(self, "plan", seed_plan(self.plan))
+
+    @property
+    def seeded(self) -> bool:
+        """Whether a seed gives the labels."""
+        return self.seed is not None or self.after is not None
+
+    def names(self) -> tuple[str, ...]:
+        """Return the given seed; empty where a column or an earlier fold gives the labels."""
+        return () if self.seed is None else tuple(self.seed)
+
+    def labels(self) -> str:
+        """Return in words where the labels come from."""
+        if self.after is not None:
+            source = f"the {self.top} best features of fold {self.after!r}"
+            return f"those who show at least {self.at_least} of {source}, against the rest"
+        if self.seed is not None:
+            names = self.names()
+            listed = ", ".join(map(repr, names))
+            many = "" if len(names) == 1 else f"at least {self.at_least} of "
+            return f"those who show {many}{listed}, against the rest"
+        return "a column" if self.label is None else f"{self.label!r}"
+
+    def observe(self) -> Observations:
+        """Return the fold's observations, not yet labelled by a seed. Reads the schema and no row."""
+        from ddpmi.curator.observations import observe
+
+        roles = {role: getattr(self, role) for role in ("unit", "feature", "label", "value")}
+        return observe(self.data, **roles, where=self.where, encoding=self.encoding, dataset=self.dataset)
+
+    def labelled(self, obs: Observations, names: Iterable[str]) -> Observations:
+        """Label the data by the seed, if there is one."""
+        if not self.seeded:
+            return obs
+        return obs.label_by(feature=names, at_least=self.at_least, keep_seed=self.keep_seed, column=self.seed_column)
+
+    def labelled_for_checks(self, obs: Observations) -> Observations:
+        """Label the data for checks before the run: one invented feature replaces those of the earlier fold."""
+        if self.after is None:
+            return self.labelled(obs, self.names())
+        return obs.label_by(feature="a stand-in", keep_seed=self.keep_seed, column=self.seed_column)
+
+    def check_seed_column(self, obs: Observations, earlier: Observations) -> None:
+        """Refuse a seed that cannot occur: its features come from another column than the one they are looked for in.
+
+        Args:
+            obs: The fold's data.
+            earlier: The data of the fold that the seed comes from.
+        """
+        if self.seed_column is not None or obs.feature_role == earlier.feature_role:
+            return
+        here, there = (
+            repr(name) if not made else "an expression" for name, made in (obs.feature_role, earlier.feature_role)
+        )
+        name, made = earlier.feature_role
+        raise InputError(
+            f"Fold {self.name!r} ranks {here}, but starts from fold {self.after!r}, which ranks {there}: "
+            f"no unit would show the seed.",
+            hint=f"seed_column = {name!r}"
+            if not made
+            else "seed_column = {sql = '...'} that gives the seed's features",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    """Folds in order, each of which may start from the result of an earlier one."""
+
+    id: str
+    """A name given by the owner; the id of a release is made of it and of the fold's name."""
+    folds: tuple[Fold, ...]
+    """The folds, in the order of their run."""
+    common_person: bool = False
+    """Whether the owner declares that the unit columns of all folds name the same people."""
+    ledger: Path | None = None
+    """The ledger of all folds; None where it is given later."""
+    output: Path | None = None
+    """The folder of all releases; None where it is given later."""
+
+    def __post_init__(self) -> None:
+        _check_name("The id of a cascade", self.id)
+        object.__setattr__(self, "folds", tuple(self.folds))
+        if not self.folds:
+            raise InputError("A cascade needs at least one fold.", hint="[[fold]]")
+        seen: set[str] = set()
+        for fold in self.folds:
+            if fold.name in seen:
+                raise InputError(f"Two folds are called {fold.name!r}.", hint="give each fold its own name")
+            if fold.after is not None and fold.after not in seen:
+                raise InputError(
+                    f"Fold {fold.name!r} starts from {fold.after!r}, which is no earlier fold.",
+                    hint=f"from = {min(seen)!r}" if seen else "seed = ['ReactJS']",
+                )
+            seen.add(fold.name)
+
+    def release_id(self, fold: Fold) -> str:
+        """Return the id of a fold's release, from given names alone.
+
+        >>> plan = Plan(budget=Budget(1, 1e-7), bounds=Bounds(pairs=1))
+        >>> spec = Cascade(id="iot", folds=(Fold(name="words", data="a.csv", plan=plan),))
+        >>> spec.release_id(spec.folds[0])
+        'iot.words'
+        """
+        return f"{self.id}.{fold.name}"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Cascade:
+        """Read a TOML file; paths in it are relative to its folder.
+
+        Raises:
+            InputNotFound: The file does not exist.
+            InputError: The file does not describe a cascade.
+        """
+        file = Path(path)
+        try:
+            given = tomllib.loads(file.read_text("utf-8"))
+        except FileNotFoundError:
+            raise InputNotFound(f"The cascade {file} does not exist.", hint="ddpmi cascade SPEC.toml") from None
+        except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
+            raise InputError(f"{file} is not TOML: {error}.", hint="see https://toml.io") from None
+        _check_keys("the cascade", given, _HEAD)
+        folds, common = given.get("fold"), given.get("defaults", {})
+        if not isinstance(folds, list) or not isinstance(common, dict) or "id" not in given:
+            raise InputError(f"{file} needs an id and folds.", hint="id = 'my-cascade', then [[fold]] for each fold")
+        places = {key: file.parent / str(given[key]) for key in ("ledger", "output") if key in given}
+        return cls(
+            id=given["id"],
+            folds=tuple(_fold(common | fold, file.parent) for fold in folds),
+            common_person=given.get("common_person", False) is True,
+            **places,
+        )
+
+    def observe(self) -> list[Observations]:
+        """Return the observations of all folds, checked against their plans. Reads schemas and no row.
+
+        Raises:
+            InputError: A fold cannot run, or folds that protect different columns share a dataset.
+        """
+        found = [fold.observe() for fold in self.folds]
+        for fold, obs in zip(self.folds, found, strict=True):
+            check_fit(fold.labelled_for_checks(obs), fold.plan)
+        places = {fold.name: obs for fold, obs in zip(self.folds, found, strict=True)}
+        for fold in self.folds:
+            if fold.after is not None:
+                fold.check_seed_column(places[fold.name], places[fold.after])
+        # proof: label-by.folds
+        units = [(obs.dataset, str(obs.columns.unit)) for obs in found]
+        named = ["an expression" if obs.unit_is_expression else repr(obs.columns.unit) for obs in found]
+        if len(set(units)) == 1:
+            return found
+        self._check_datasets(units)
+        return [replace(obs, notes=(*obs.notes, self._note(unit))) for obs, unit in zip(found, named, strict=True)]
+
+    def _check_datasets(self, units: list[tuple[str, str]]) -> None:
+        """Refuse one dataset for different unit columns, and two datasets for one table."""
+        if self.common_person:
+            if len({dataset for dataset, _ in units}) > 1:
+                raise InputError(
+                    "Folds about the same people spend one budget, but they name several datasets.",
+                    hint="give all folds the same dataset",
+                )
+            return
+        if len({dataset for dataset, _ in units}) < len(set(units)):
+            raise InputError(
+                "Folds with different unit columns share a dataset, so the ledger could not tell whose budget they spend.",
+                hint="dataset = '...' for each, or common_person = true if these columns name the same people",
+            )
+        accounts = {
+            (_identity(fold.data), unit, dataset) for fold, (dataset, unit) in zip(self.folds, units, strict=True)
+        }
+        if len(accounts) > len({(place, unit) for place, unit, _ in accounts}):
+            raise InputError(
+                "One table is under two datasets, so its units would be charged in separate accounts.",
+                hint="give folds over one table and one unit the same dataset",
+            )
+
+    def _note(self, unit: str) -> str:
+        if self.common_person:
+            return "The owner declares that the unit columns of all folds of this cascade name the same people."
+        return (
+            f"The promise is per unit column: this fold protects {unit}. Folds of this cascade under other datasets "
+            f"protect other columns. Their budgets add up only for a person whom the owner declares common to them."
+        )
+
+    def explain(self) -> str:
+        """Describe all folds and what they cost together. Reads nothing."""
+        lines = [f"Cascade {self.id}: {len(self.folds)} {'fold' if len(self.folds) == 1 else 'folds'}"]
+        totals: dict[str, list[Budget]] = {}
+        for number, fold in enumerate(self.folds, start=1):
+            budget = fold.plan.budget
+            totals.setdefault(fold.dataset, []).append(budget)
+            units = fold.plan.calibration
+            needed = (
+                "every listed pair is released"
+                if not units.units_to_show
+                else f"a pair needs about {units.threshold_in_units:.0f} units"
+            )
+            lines += [
+                f"  {number} {fold.name}: epsilon={shortest(budget.epsilon)}, delta={shortest(budget.delta)} of dataset {fold.dataset!r}",
+                f"    labels: {fold.labels()}",
+                f"    noise: {fold.plan.mechanism_name}, {needed}; release id {self.release_id(fold)}",
+            ]
+        for dataset, parts in totals.items():
+            epsilon = sum((part.epsilon for part in parts), Fraction(0))
+            delta = sum((part.delta for part in parts), Fraction(0))
+            lines.append(f"Total of dataset {dataset!r}: epsilon={shortest(epsilon)}, delta={shortest(delta)}")
+            if len({fold.plan.mechanism_name for fold in self.folds if fold.dataset == dataset}) > 1:
+                lines.append(MIXED)
+        if len(totals) > 1:
+            lines.append("The promise is per unit column: each dataset is charged by itself.")
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folded:
+    """The result of one fold."""
+
+    fold: Fold
+    """The fold."""
+    release: Release
+    """Its release."""
+    ranking: Ranking
+    """Its ranking."""
+    resumed: bool
+    """Whether the release was made by an earlier run; then nothing was charged or read."""
+
+
+def cascade(
+    spec: Cascade | Target,
+    *,
+    ledger: Ledger | None = None,
+    to: Target | None = None,
+    progress: Progress | None = None,
+) -> list[Folded]:
+    """Run the folds of a cascade in order. The release of a fold that was finished before is read from its folder.
+
+    Args:
+        spec: A `Cascade`, or the path of a TOML file that describes one.
+        ledger: The ledger of all folds; by default the one that the file names.
+        to: Folder with one release for each fold; by default the one that the file names.
+        progress: As for `release`.
+
+    Raises:
+        BudgetExceeded: The folds together cost more than is left; nothing was charged.
+        InputError: A fold cannot run as it is given; nothing was charged.
+        ReleaseError: A fold was charged before and left no release.
+    """
+    return list(each_fold(spec, ledger=ledger, to=to, progress=progress))
+
+
+def each_fold(
+    spec: Cascade | Target,
+    *,
+    ledger: Ledger | None = None,
+    to: Target | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Folded]:
+    """Yield the folds of `cascade` as they are done; the parameters are the same."""
+    whole = spec if isinstance(spec, Cascade) else Cascade.load(Path(spec))
+    observed = whole.observe()
+    account = _ledger(whole, ledger)
+    check_affordable(whole, account)
+    place = whole.output if to is None else Path(to)
+    if place is None:
+        raise InputError("The cascade names no folder for its releases.", hint="output = 'iot.cascade' in its file")
+    folder, rankings = made_folder(place), dict[str, Any]()
+    for fold, obs in zip(whole.folds, observed, strict=True):
+        resumed = _is_done(whole, fold, account, folder)
+        try:
+            # proof: label-by.adaptive
+            names = fold.names() if fold.after is None else _best(rankings[fold.after], fold)
+            labelled = fold.labelled(obs, names)
+            target, name = folder / fold.name, whole.release_id(fold)
+            drawn = release(labelled, fold.plan, ledger=account, to=target, release_id=name, progress=progress)
+        except Exception as error:
+            error.add_note(
+                f"This was fold {fold.name!r}; the releases of earlier folds stay usable, and are not charged again."
+            )
+            raise
+        rankings[fold.name] = rank(drawn)
+        yield Folded(fold=fold, release=drawn, ranking=rankings[fold.name], resumed=resumed)
+
+
+def check_affordable(spec: Cascade, ledger: Ledger) -> None:
+    """Refuse a cascade whose folds together cost more than is left, before the first is charged.
+
+    Raises:
+        BudgetExceeded: They cost more.
+    """
+    limit = Limit.of(ledger.limit)
+    for dataset in dict.fromkeys(fold.dataset for fold in spec.folds):
+        total = Total()
+        for entry in ledger.status(dataset).entries:
+            total = total.plus(entry.cost)
+        for fold in spec.folds:
+            if fold.dataset != dataset or ledger.find(spec.release_id(fold)) is not None:
+                continue
+            if not admits(limit, total, fold.plan.cost):
+                raise BudgetExceeded(
+                    f"The folds up to {fold.name!r} cost more than dataset {dataset!r} has left in {ledger.path.name}.",
+                    hint=f"lower their epsilon or delta, or give all the same mechanism: ddpmi ledger show {ledger.path}",
+                )
+            total = total.plus(fold.plan.cost)
+
+
+def _ledger(spec: Cascade, given: Ledger | None) -> Ledger:
+    from ddpmi.ledger.ledger import Ledger
+
+    if given is not None:
+        return given
+    if spec.ledger is None:
+        raise InputError("The cascade names no ledger.", hint="ledger = 'visits.ledger' in its file")
+    return Ledger(spec.ledger)
+
+
+def _is_done(spec: Cascade, fold: Fold, ledger: Ledger, folder: Path) -> bool:
+    """Return whether a fold was finished before; refuse one that was charged and whose release is missing."""
+    if ledger.find(spec.release_id(fold)) is None:
+        return False
+    if not (folder / fold.name / "receipt.json").is_file():
+        raise ReleaseError(
+            f"Fold {fold.name!r} was charged before and left no release in {folder}.",
+            hint="name the folder that holds it, or give the fold a new name: it is then charged again",
+        )
+    return True
+
+
+def _best(ranking: Ranking, fold: Fold) -> list[str]:
+    names = top_features(ranking, fold.top, label=fold.of)
+    if len(names) < fold.at_least:
+        raise InputError(
+            f"Fold {fold.after!r} released {len(names)} features that stand out by presence, too few for {fold.name!r}.",
+            hint=f"start {fold.name!r} from a seed, or raise the epsilon of {fold.after!r}",
+        )
+    return names
+
+
+def _fold(given: Mapping[str, Any], folder: Path) -> Fold:
+    _check_keys(f"fold {given.get('name', '')!r}", given, (*_OWN, *_BUDGET, *_BOUNDS, *_PLAN))
+    missing = [key for key in ("name", "data", *_BUDGET, "pairs") if key not in given]
+    if missing:
+        raise InputError(
+            f"Fold {given.get('name', '')!r} lacks {missing[0]}.",
+            hint=f"{missing[0]} = ... in the fold or in [defaults]",
+        )
+    plan = Plan(
+        budget=Budget(given["epsilon"], given["delta"]),
+        bounds=Bounds(**{key: given[key] for key in _BOUNDS if key in given}),
+        **{key: given[key] for key in _PLAN if key in given},
+    )
+    rest = {key: given[key] for key in _OWN if key in given and key not in ("data", "from", *_ROLES)}
+    roles = {key: _role(given[key]) for key in _ROLES if key in given}
+    return Fold(plan=plan, data=_placed(given["data"], folder), after=given.get("from"), **roles, **rest)
+
+
+def _role(given: Any) -> Any:
+    return Expression(given["sql"]) if isinstance(given, dict) and set(given) == {"sql"} else given
+
+
+def _placed(data: Any, folder: Path) -> Any:
+    """Make paths relative to the folder of the file that names them; addresses stay."""
+    if isinstance(data, list):
+        return [_placed(item, folder) for item in data]
+    return data if not isinstance(data, str) or _ADDRESS.match(data) else str(folder / data)
+
+
+def _identity(data: Any) -> str:
+    """Return a text that identifies a table: files by their paths, frames by their identity."""
+    items = data if isinstance(data, list | tuple) else [data]
+    return "\n".join(str(item) if isinstance(item, str | Path) else str(id(item)) for item in items)
+
+
+def _check_keys(where: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise InputError(f"There is no setting {unknown[0]!r} in {where}.", hint=f"one of {', '.join(sorted(known))}")
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(
+            f"{what} must be 1 to 49 letters, digits, dashes or underscores, got {name!r}.", hint="'technologies'"
+        )

@@ -1,0 +1,157 @@
+"""The program ``ddpmi``: its commands, `main`, and the exit code of each way to end.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+from cyclopts import App, CycloptsError, Parameter
+
+from ddpmi.cli.commands import (
+    cascade,
+    compare,
+    demo,
+    exact,
+    expand,
+    expunge,
+    ledger,
+    plan,
+    rank,
+    receipt,
+    release,
+    report,
+    run,
+)
+from ddpmi.cli.output import example, say_error
+from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAILED, WRONG_USAGE, REFUSED, INTERRUPTED = 1, 2, 3, 130
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    return metadata.version("ddpmi")
+
+
+app = App(
+    name="ddpmi",
+    version=_version,
+    help="Rank what sets each group apart, computed only from differentially private sums.",
+    help_format="plaintext",
+    help_epilogue=example(
+        "ddpmi demo",
+        "ddpmi ledger create visits.ledger --epsilon 4 --delta 1e-6",
+        "ddpmi run visits.parquet --unit user_id --feature site --label country \\",
+        "    --epsilon 1 --delta 1e-7 --pairs 50 \\",
+        "    --ledger visits.ledger -o visits.release",
+    ),
+    default_parameter=Parameter(negative=""),
+    suppress_keyboard_interrupt=False,
+)
+for _command in (
+    *(demo, plan, release, run, exact, expunge),
+    *(rank, compare, report, receipt, expand, cascade, ledger),
+):
+    _command.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one for each way to end
+    """Run one command.
+
+    Args:
+        arguments: The words after ``ddpmi``; those of this process by default.
+
+    Returns:
+        The exit code.
+
+    >>> main(["ledger", "show", "no.ledger"])
+    2
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not logging.root.handlers:
+        # Libraries may log rows, and Spark's gateway logs tracebacks at Ctrl-C. Errors are printed below.
+        logging.root.addHandler(logging.NullHandler())
+    try:
+        return _run(words)
+    except CycloptsError as error:
+        say_error(str(error), f"{_command_of(error)} --help")
+        return WRONG_USAGE
+    except DdpmiError as error:
+        return _end_refused(error)
+    except KeyboardInterrupt as error:
+        say_error("Interrupted.", notes=_notes_of(error))
+        return INTERRUPTED
+    except (BrokenPipeError, SystemExit):
+        # Cyclopts raises SystemExit when it prints help to a closed pipe.
+        return _end_closed_pipe()
+    except OSError as error:
+        return _end_os_error(error)
+    except Exception as error:  # noqa: BLE001 - a traceback may quote rows
+        return _end_unexpected(error)
+
+
+def _run(words: list[str]) -> int:
+    app(_plain_distinct(words), exit_on_error=False, print_error=False, result_action="return_value")
+    sys.stdout.flush()
+    return 0
+
+
+def _plain_distinct(words: list[str]) -> list[str]:
+    """Write the bare flag --distinct in full, so that it never takes the word after it."""
+    end = words.index("--") if "--" in words else len(words)
+    return ["--distinct=true" if word == "--distinct" and at < end else word for at, word in enumerate(words)]
+
+
+def _command_of(error: CycloptsError) -> str:
+    return " ".join(("ddpmi", *(error.command_chain or ())))
+
+
+def _notes_of(error: BaseException) -> Sequence[str]:
+    return getattr(error, "__notes__", ())
+
+
+def _end_refused(error: DdpmiError) -> int:
+    """Print an error that the library raised on purpose, with its hint for the command line."""
+    say_error(error.message, None if error.advice is None else error.advice.in_shell, _notes_of(error))
+    if isinstance(error, BudgetExceeded):
+        return REFUSED
+    return WRONG_USAGE if isinstance(error, InputError) else FAILED
+
+
+def _end_closed_pipe() -> int:
+    """Succeed: the reader of stdout has closed it. The interpreter flushes again at exit, so send that to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _end_os_error(error: OSError) -> int:
+    where = "" if error.filename is None else f": {error.filename}"
+    say_error(
+        f"{error.strerror or type(error).__name__}{where}.",
+        "check the path, the free space and the permissions",
+        _notes_of(error),
+    )
+    return FAILED
+
+
+def _end_unexpected(error: Exception) -> int:
+    """Print the type of an error alone, because its message may quote rows."""
+    if os.environ.get("DDPMI_DEBUG") == "1":
+        traceback.print_exception(error)
+        return FAILED
+    say_error(
+        f"internal error: {type(error).__name__}. Please report it.",
+        "run again with DDPMI_DEBUG=1 for the traceback, which may quote rows of the data",
+        _notes_of(error),
+    )
+    return FAILED

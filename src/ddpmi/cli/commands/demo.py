@@ -1,0 +1,164 @@
+"""``ddpmi demo``: which destinations set airlines apart, on public flights, with real noise and a new ledger.
+
+The unit is the airplane. An airplane flies for one airline, so it has one label. An airline sends an airplane to a few
+cities from New York, so five pairs count in full. The data are public, so other bounds may be tried on them.
+Delta is far below 1 divided by the number of airplanes, which is a few thousand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpmi.cli.options import NewFolder  # noqa: TC001 - the command line reads these hints when it runs
+from ddpmi.cli.output import Progress, example, put, rich_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cyclopts import App
+
+    from ddpmi._typing import Progress as ProgressCall
+    from ddpmi.planning.plan import Plan
+    from ddpmi.rankings.ranking import Ranking
+    from ddpmi.releases.release import Release
+
+EPSILON, DELTA, PAIRS = "1", "1e-6", 5
+"""What the demo promises each airplane, and how many of its (destination, airline) pairs count in full."""
+LIMIT = ("4", "1e-5")
+"""Epsilon and delta of the demo's ledger, enough for a few more releases."""
+TOP = 3
+"""Destinations shown for each airline."""
+
+
+def demo(*, output: NewFolder = Path("demo")) -> None:
+    """Run an example on public flights with a new ledger: rank the destinations that set airlines apart.
+
+    Args:
+        output: Folder for the ledger, the release and the report. If it exists, a number is added to its name.
+    """
+    with Progress() as progress:
+        summary, best = run_demo(output, progress=progress)
+    heads = ("airline", "destination", "of the airline", "of the others", "lift")
+    rows = best.table.to_pylist()
+    shares = [[f"{row[name] or 0:.1%}" for name in ("share_in", "share_out")] for row in rows]
+    cells = (
+        [row["label"], row["feature"], *part, f"{row['lift']:.3g}"] for row, part in zip(rows, shares, strict=True)
+    )
+    put(f"{rich_table(heads, cells, names=heads[:2])}\n{summary}")
+
+
+def run_demo(output: Path, *, progress: ProgressCall | None = None) -> tuple[str, Ranking]:
+    """Release and rank the flights, and write ledger, release and report into a new folder.
+
+    Args:
+        output: The folder. If it exists, a folder beside it with a number is made.
+        progress: Called with the name of the stage and its fraction done, or None.
+
+    Returns:
+        The text to print after the table, and the best destinations of each airline.
+
+    Raises:
+        MissingExtra: The ``demo`` extra is not installed.
+    """
+    from ddpmi.curator.door import exact, release
+    from ddpmi.curator.observations import observe
+    from ddpmi.datasets import nycflights
+    from ddpmi.ledger.ledger import Ledger
+    from ddpmi.pipeline.bounds import Bounds
+    from ddpmi.planning.plan import Plan
+    from ddpmi.privacy.budget import Budget
+    from ddpmi.rankings.ranking import rank
+    from ddpmi.reports.page import report
+
+    source = nycflights.flights()
+    plan = Plan(budget=Budget(EPSILON, DELTA), bounds=Bounds(pairs=PAIRS, labels=1))
+    folder = new_folder(output)
+    ledger = Ledger(folder / "flights.ledger", limit=Budget(*LIMIT))
+    with nycflights.unpacked(source, folder) as file:
+        obs = observe(file, unit="tailnum", feature="dest", label="carrier", dataset="flights")
+        noisy = release(obs, plan, ledger=ledger, to=folder / "flights.release", progress=progress)
+        truth = exact(obs, progress=progress)
+    ranking = readable(rank(noisy), nycflights.names(source, "airlines"), nycflights.names(source, "airports"))
+    report(ranking, folder / "demo-report.html", title="Which destinations set airlines apart")
+    return _summary(folder, plan, noisy, truth), ranking.top(TOP, direction="presence")
+
+
+def new_folder(output: Path) -> Path:
+    """Make the folder, or the first free one of ``output-2``, ``output-3`` and so on.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     [new_folder(Path(place) / "demo").name for _ in range(3)]
+    ['demo', 'demo-2', 'demo-3']
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        folder = output if number == 1 else output.with_name(f"{output.name}-{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError  # count never ends
+
+
+def readable(ranking: Ranking, labels: Mapping[str, str], features: Mapping[str, str]) -> Ranking:
+    """Put public names beside the codes of a ranking; its order and its numbers stay.
+
+    Args:
+        ranking: The ranking.
+        labels: Code -> name.
+        features: Code -> name.
+    """
+    import pyarrow as pa
+
+    table = ranking.table
+    for column, names in (("label", labels), ("feature", features)):
+        codes = table.column(column).to_pylist()
+        texts = pa.array([f"{code} {names[code]}" if code in names else code for code in codes], pa.string())
+        table = table.set_column(table.column_names.index(column), column, texts)
+    return replace(ranking, table=table)
+
+
+def _summary(folder: Path, plan: Plan, noisy: Release, truth: Release) -> str:
+    """Describe what was protected and what the noise did, which may be compared because these data are public."""
+    from ddpmi.rankings.ranking import rank
+
+    units = math.ceil(plan.calibration.threshold_in_units)
+    spread = plan.calibration.tables["pairs"].mechanism.sd * float(plan.step)
+    best, right = (_best(rank(found)) for found in (noisy, truth))
+    shown = sum(len(names) for names in best.values())
+    agree = sum(len(names & right.get(label, set())) for label, names in best.items())
+    seen, all_ = ((found.pairs.num_rows, found.labels.num_rows) for found in (noisy, truth))
+    return f"""These are public data, all flights that left New York in 2013, treated as if they were secret.
+Each airplane (column tailnum) is protected: epsilon={EPSILON}, delta={DELTA}, pairs={PAIRS}.
+
+What the noise did
+  Each pair of destination and airline was counted with noise of {spread:.3g} airplanes (standard deviation).
+  Pairs with about {units} airplanes or more were released: {seen[0]} of {all_[0]}, from {seen[1]} of {all_[1]} airlines.
+  {agree} of the {shown} destinations shown are also in the exact top {TOP} of their airline.
+  These numbers may be shown because the data are public. A private release never shows what it left out.
+
+Next
+  open {folder / "demo-report.html"}
+  ddpmi rank {folder / "flights.release"} --top 5
+  ddpmi receipt {folder / "flights.release"}
+  ddpmi ledger show {folder / "flights.ledger"}
+"""
+
+
+def _best(ranking: Ranking) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for row in ranking.top(TOP, direction="presence").table.select(["label", "feature"]).to_pylist():
+        found.setdefault(row["label"], set()).add(row["feature"])
+    return found
+
+
+def register(app: App) -> None:
+    """Add the command."""
+    app.command(demo, help_epilogue=example("ddpmi demo -o flights"))

@@ -1,0 +1,107 @@
+"""``ddpmi plan``: what a release would do and cost."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from ddpmi.cli.options import (
+    DATA_HELP,
+    BoundOptions,
+    ColumnOptions,
+    EngineOptions,
+    KeyOptions,
+    PlanOptions,
+    PrivacyOptions,
+)
+from ddpmi.cli.output import Progress, example, put
+from ddpmi.errors import InputError
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+    from ddpmi.planning.plan import Plan
+
+_SIMULATE_HELP = (
+    "Instead print what to expect for epsilons from 0.1 to 8, from public hints alone. units=N is needed. If known, add "
+    "labels=N, features=N, pairs_per_unit=N, zipf=S (the k-th feature is as common as k to the power of -S) and lean=P "
+    "(the part of each feature's pairs that has its own label). For example units=1e6,labels=20."
+)
+
+
+def plan(
+    data: Annotated[
+        list[str] | None,
+        Parameter(metavar="DATA", help=f"{DATA_HELP} At most the schema is read, to check the columns."),
+    ] = None,
+    /,
+    *,
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
+    privacy: PrivacyOptions,
+    bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    keys: KeyOptions = KeyOptions(),  # noqa: B008
+    reading: EngineOptions = EngineOptions(),  # noqa: B008
+    simulate: Annotated[str | None, Parameter(metavar="HINTS", help=_SIMULATE_HELP)] = None,
+    format: Literal["text", "json"] = "text",  # noqa: A002 - the option's name
+) -> None:
+    """Print what a release would do and cost: shares, noise, thresholds and SQL. Free.
+
+    Args:
+        data: The rows.
+        columns: Which column holds what.
+        privacy: What is promised.
+        bounds: How much one unit may change.
+        keys: Which keys can be released.
+        reading: Which engine reads the data.
+        simulate: Public hints.
+        format: Print text for people, or JSON.
+    """
+    from ddpmi.pipeline.dialects import DUCKDB, SPARK
+    from ddpmi.planning.explain import explain, plan_numbers
+
+    chosen = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).plan()
+    keywords = reading.keywords()
+    encoding: str | None = ""
+    if data or reading.table is not None:
+        encoding = columns.observe(reading.data(data), **keywords).source.encoding
+    elif columns.need_data:
+        raise InputError(
+            "Columns or rows are named, but there is no DATA to check them in.",
+            hint="ddpmi plan DATA --unit NAME ..., or leave them out",
+        )
+    if simulate is not None:
+        _put_simulation(chosen, simulate, json_=format == "json")
+    elif format == "json":
+        more = {"encoding": encoding} if encoding else {}
+        put(json.dumps(plan_numbers(chosen) | more, indent=2) + "\n")
+    else:
+        dialect = SPARK if reading.engine == "spark" else DUCKDB
+        put(explain(chosen, dialect, steps=columns.sql_of(chosen, dialect), encoding=encoding))
+
+
+def _put_simulation(plan: Plan, hints: str, *, json_: bool) -> None:
+    """Print what to expect of a plan. No data is read."""
+    from ddpmi.applications.simulation import simulate
+
+    with Progress() as progress:
+        progress("simulate", None)
+        found = simulate(plan, hints)
+    put(json.dumps(found.to_dict(), indent=2) + "\n" if json_ else found.to_text())
+
+
+def register(app: App) -> None:
+    """Add the command."""
+    app.command(
+        plan,
+        help_epilogue=example(
+            "ddpmi plan visits.parquet --unit user_id --feature site --label country \\",
+            "    --epsilon 1 --delta 1e-7 --pairs 50",
+            "ddpmi plan visits.parquet --unit user_id --feature site \\",
+            '    --label-sql "year(visited)" --where "country = \'NZ\'" \\',
+            "    --public-labels years.txt --grid --epsilon 1 --delta 1e-7 --pairs 50",
+            "ddpmi plan --suggest units=10e6,labels=22 --epsilon 0.5 --delta 1e-8 --distinct=units",
+            "ddpmi plan --simulate units=10e6,zipf=1.1,labels=22 --epsilon 1 --delta 1e-7 --pairs 1",
+        ),
+    )

@@ -1,0 +1,161 @@
+"""``ddpmi rank``: put the pairs of a release in order. Reads the release, never the data."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from ddpmi._typing import ScoreName  # noqa: TC001 - the command line reads this hint when it runs
+from ddpmi.cli import paths
+from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder
+from ddpmi.cli.output import example, put, ranking_table, say, warn_if_empty, working
+from ddpmi.errors import LONGEST_LIST, InputError, check_count
+from ddpmi.text import write_new
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+    from ddpmi.rankings.ranking import Ranking
+
+_FILE_FORMATS = ("csv", "json", "parquet")
+_ORDER_HELP = (
+    "Which number orders the pairs: mutual information itself (estimate), its lower bound (lower), the estimate less what "
+    "noise may have added (shrunk), or an estimate that borrows strength across groups (pooled), which is best for lists "
+    "of labels. The default is estimate if pairs have a threshold, and pooled if every pair was released."
+)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankOptions:
+    """Which order, and which part of it."""
+
+    top: Annotated[int | None, Parameter(metavar="N")] = None
+    """Pairs to keep per label, per feature or in all (see --per). The default is 10 for tables, everything for other formats."""
+    per: Literal["label", "feature", "all"] | None = None
+    """How rows are grouped; --top counts within each group. The default is label, or all if everything is written."""
+    direction: Literal["presence", "absence", "both"] = "both"
+    """Keep only pairs whose feature is more common under the label than elsewhere (presence), or less common (absence)."""
+    score: ScoreName | None = None
+    """Order by another score, which gets its own column. The default is mutual information."""
+    method: Literal["stable", "paper"] = "stable"
+    """How mutual information is computed. paper is CalcMI as printed in the paper."""
+    base: Annotated[float | None, Parameter(metavar="B")] = None
+    """Base of the logarithm of mutual information, for example 2 for bits. The default is nats."""
+    order: Annotated[Literal["estimate", "lower", "shrunk", "pooled"] | None, Parameter(help=_ORDER_HELP)] = None
+    """Which number orders the pairs."""
+    rank_intervals: Annotated[bool, Parameter(show_default=False)] = False
+    """Add the lowest and highest rank that noise allows for each pair, at 95% confidence, among the released pairs."""
+
+    def part(self, ranking: Ranking, *, table: bool) -> Ranking:
+        """Return the rows to print or write."""
+        whole = self.top is None and not table
+        if whole and self.per is None and self.direction == "both":
+            return ranking  # sorting millions of pairs again would change nothing
+        count = max(1, len(ranking)) if whole else self.top or DEFAULT_TOP
+        return ranking.top(count, per=self.per or ("all" if whole else "label"), direction=self.direction)
+
+
+def rank(
+    folder: ReleaseFolder,
+    /,
+    *,
+    order: RankOptions = RankOptions(),
+    format: Literal["table", "csv", "json", "parquet"] | None = None,  # noqa: A002 - the option's name
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
+) -> None:
+    """Rank the pairs of a release by mutual information or another score. Free, and may be repeated.
+
+    Args:
+        folder: The release.
+        order: Which order, and which part of it.
+        format: Format to write. If not given, the ending of FILE decides; otherwise it is a table.
+        output: File to write instead of printing. It must not exist.
+    """
+    from ddpmi.rankings.ranking import rank as rank_release
+    from ddpmi.releases.release import Release
+
+    if order.top is not None:
+        check_count("--top", order.top, most=LONGEST_LIST, hint="--top 10")
+    chosen = format_of(format, output)
+    if output is not None:
+        paths.check_new_file(output)
+    found = Release.load(folder)
+    with working("ranking"):
+        ranking = rank_release(
+            found,
+            score=order.score,
+            method=order.method,
+            base=order.base,
+            rank_intervals=order.rank_intervals,
+            order=order.order,
+        )
+        part = order.part(ranking, table=chosen == "table")
+        text = ranking_table(ranking, part) if chosen == "table" else ""
+    warn_if_empty(found, len(ranking))
+    if not ranking.private and (chosen != "table" or output is not None):
+        say(ranking.promise)
+    if chosen != "table":
+        _write(part, chosen, output)
+    elif output is None:
+        put(text)
+    else:
+        write_new(output, lambda place: _write_text(place, text))
+
+
+def format_of(given: str | None, output: Path | None) -> str:
+    """Choose the format of a ranking: the given one, or by the ending of the file.
+
+    >>> from pathlib import Path
+    >>> format_of(None, None), format_of(None, Path("a.csv")), format_of("json", Path("a.txt"))
+    ('table', 'csv', 'json')
+    """
+    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    chosen = given or (ending if ending in _FILE_FORMATS else "table")
+    if chosen == "parquet" and output is None:
+        raise InputError(
+            "Parquet is not text and needs a file.", hint="ddpmi rank DIR --format parquet -o ranking.parquet"
+        )
+    return chosen
+
+
+def _write(ranking: Ranking, format_: str, output: Path | None) -> None:
+    """Write csv, json or parquet to a file, or copy it to stdout."""
+    if output is not None and output.suffix.lower() == f".{format_}":
+        ranking.save(output)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        draft = ranking.save(Path(folder) / f"ranking.{format_}")
+        if output is not None:
+            write_new(output, lambda place: _copy(draft, place))
+            return
+        sys.stdout.flush()
+        with draft.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+
+
+def _write_text(place: Path, text: str) -> None:
+    place.write_text(text, encoding="utf-8")
+
+
+def _copy(draft: Path, place: Path) -> None:
+    shutil.copyfile(draft, place)
+
+
+def register(app: App) -> None:
+    """Add the command."""
+    app.command(
+        rank,
+        help_epilogue=example(
+            "ddpmi rank visits.release --top 5",
+            "ddpmi rank visits.release --score log_odds --direction presence",
+            "ddpmi rank visits.release --format csv -o visits.csv",
+        ),
+    )

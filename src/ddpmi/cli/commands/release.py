@@ -1,0 +1,120 @@
+"""``ddpmi release``: charge the ledger, read the data once, write a private release."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ddpmi.cli import paths
+from ddpmi.cli.options import (
+    BoundOptions,
+    ColumnOptions,
+    Data,
+    KeyOptions,
+    PlanOptions,
+    PrivacyOptions,
+    ReadingOptions,
+    ReleaseOptions,
+)
+from ddpmi.cli.output import Progress, example, say, warn_if_empty
+from ddpmi.errors import DdpmiError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cyclopts import App
+
+    from ddpmi.ledger.ledger import Ledger
+    from ddpmi.releases.release import Release
+
+
+def release(
+    data: Data = None,
+    /,
+    *,
+    to: ReleaseOptions,
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
+    privacy: PrivacyOptions,
+    bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    keys: KeyOptions = KeyOptions(),  # noqa: B008
+    reading: ReadingOptions = ReadingOptions(),  # noqa: B008
+) -> None:
+    """Charge the ledger, read the data and write a differentially private release.
+
+    Args:
+        data: The rows.
+        to: Which ledger is charged and where the release goes.
+        columns: Which column holds what.
+        privacy: What is promised.
+        bounds: How much one unit may change.
+        keys: Which keys can be released.
+        reading: How the data is read.
+    """
+    make_release(data, to, PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys), reading)
+
+
+def make_release(data: list[str] | None, to: ReleaseOptions, options: PlanOptions, reading: ReadingOptions) -> Release:
+    """Release the data, and print how many pairs it has and what budget is left.
+
+    Everything that can be checked without budget is checked before the ledger is charged.
+    """
+    plan = options.plan()
+    keywords = reading.keywords()
+    obs = options.columns.observe(reading.data(data), **keywords)
+    ledger = paths.open_ledger(to.ledger)
+    charged_before = to.release_id is not None and ledger.find(to.release_id) is not None
+    if not charged_before:
+        paths.check_new_folder(to.output)
+    from ddpmi.curator.door import release as draw
+
+    with Progress() as progress, note_charges(ledger, reading.dataset):
+        found = draw(obs, plan, ledger=ledger, to=to.output, release_id=to.release_id, progress=progress)
+    if charged_before:
+        say(f"{to.output} holds this release already; nothing was charged or drawn.")
+    else:
+        say(f"Released {found.tables.count('pairs')} pairs to {to.output}.")
+        say_budget_left(ledger, reading.dataset)
+    warn_if_empty(found, found.tables.count("pairs"))
+    return found
+
+
+def say_budget_left(ledger: Ledger, dataset: str) -> None:
+    """Print the budget that a dataset has left."""
+    left = ledger.status(dataset).left.to_dict()
+    say(f"Dataset {dataset!r} has epsilon={left['epsilon']:g}, delta={left['delta']:g} left.")
+
+
+@contextmanager
+def note_charges(ledger: Ledger, dataset: str) -> Iterator[None]:
+    """Add a note to every error that says whether the ledger was charged."""
+    before = len(ledger.status(dataset).entries)
+    try:
+        yield
+    except BaseException as error:
+        if not getattr(error, "__notes__", ()):
+            error.add_note(_charge_note(ledger, dataset, before))
+        raise
+
+
+def _charge_note(ledger: Ledger, dataset: str, before: int) -> str:
+    try:
+        charged = len(ledger.status(dataset).entries) > before
+    except DdpmiError:
+        return f"Whether the ledger was charged is not known: ddpmi ledger verify {ledger.path}"
+    if charged:
+        return f"The ledger has a new charge, and it stays: ddpmi ledger show {ledger.path}"
+    return "The ledger was not charged."
+
+
+def register(app: App) -> None:
+    """Add the command."""
+    app.command(
+        release,
+        help_epilogue=example(
+            "ddpmi release visits.parquet --unit user_id --feature site --label country \\",
+            "    --epsilon 1 --delta 1e-7 --pairs 50 \\",
+            "    --ledger visits.ledger -o visits.release",
+            "ddpmi release counts.csv --count devices --feature app --label segment \\",
+            "    --epsilon 1 --delta 1e-7 --ledger apps.ledger -o apps.release",
+        ),
+    )

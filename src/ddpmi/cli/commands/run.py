@@ -1,0 +1,81 @@
+"""``ddpmi run``: release, rank and report in one command."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - the command line reads these hints when it runs
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from ddpmi.cli import paths
+from ddpmi.cli.commands.release import make_release
+from ddpmi.cli.commands.report import check_top
+from ddpmi.cli.options import (
+    DEFAULT_TOP,
+    BoundOptions,
+    ColumnOptions,
+    Data,
+    KeyOptions,
+    PlanOptions,
+    PrivacyOptions,
+    ReadingOptions,
+    ReleaseOptions,
+)
+from ddpmi.cli.output import example, put, ranking_table, say, working
+
+if TYPE_CHECKING:
+    from cyclopts import App
+
+
+def run(
+    data: Data = None,
+    /,
+    *,
+    to: ReleaseOptions,
+    report: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    top: Annotated[int, Parameter(metavar="N")] = DEFAULT_TOP,
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
+    privacy: PrivacyOptions,
+    bounds: BoundOptions = BoundOptions(),  # noqa: B008
+    keys: KeyOptions = KeyOptions(),  # noqa: B008
+    reading: ReadingOptions = ReadingOptions(),  # noqa: B008
+) -> None:
+    """Release, rank and write a report in one command.
+
+    Args:
+        data: The rows.
+        to: Which ledger is charged and where the release goes.
+        report: Report to write. The default is DIR.html.
+        top: Pairs shown for each label, at most 100.
+        columns: Which column holds what.
+        privacy: What is promised.
+        bounds: How much one unit may change.
+        keys: Which keys can be released.
+        reading: How the data is read.
+    """
+    from ddpmi.rankings.ranking import rank
+    from ddpmi.reports.page import report as write_report
+
+    check_top(top)
+    page = to.output.with_name(f"{to.output.name}.html") if report is None else report
+    paths.check_new_file(page)
+    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
+    released = make_release(data, to, options, reading)
+    with working("ranking"):
+        ranking = rank(released)
+        write_report(ranking, page, top=top)
+        text = ranking_table(ranking, ranking.top(top))
+    say(f"Wrote the report {page}.")
+    put(text)
+
+
+def register(app: App) -> None:
+    """Add the command."""
+    app.command(
+        run,
+        help_epilogue=example(
+            "ddpmi run visits.parquet --unit user_id --feature site --label country \\",
+            "    --epsilon 1 --delta 1e-7 --pairs 50 \\",
+            "    --ledger visits.ledger -o visits.release",
+        ),
+    )

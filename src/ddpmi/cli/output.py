@@ -1,0 +1,219 @@
+"""How the command line prints: data to stdout, messages to stderr, never a row or a traceback.
+
+Names in a release may come from anybody. They are printed literally, and control characters as escapes.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from ddpmi.rankings.display import cells_of, heads_of
+from ddpmi.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from types import TracebackType
+
+    from rich.progress import Progress as RichProgress
+
+    from ddpmi.ledger.entries import Status
+    from ddpmi.rankings.ranking import Ranking
+    from ddpmi.releases.release import Release
+
+_PIPE_WIDTH = 120
+_WIDE = 110  # narrower terminals show fewer columns, so that names stay whole
+_ONLY_WIDE = ("interval", "share_out")
+_LEFT_ALIGNED = ("direction", "state", "mechanism", "time")
+_PATIENCE = 1.0  # seconds before a bar appears: short runs print none
+
+
+def example(*lines: str) -> str:
+    r"""Write the end of a command's help.
+
+    >>> example("ddpmi demo")
+    'Example:\n\n    ddpmi demo'
+    """
+    return "Example:\n\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def say(text: str) -> None:
+    """Print a message to stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def put(text: str) -> None:
+    """Print data to stdout. Characters that the terminal's encoding lacks become escapes."""
+    encoding = _encoding()
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    sys.stdout.flush()
+
+
+def _encoding() -> str:
+    return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+def say_error(message: str, hint: str | None = None, notes: Iterable[str] = ()) -> None:
+    """Print what went wrong, notes about the budget, and what to do."""
+    lines = [f"Error: {message}", *notes]
+    if hint is not None:
+        lines.append(f"Hint: {hint}")
+    say("\n".join(printable(line) for text in lines for line in text.splitlines()))
+
+
+def rich_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, names: Sequence[str] = ()) -> str:
+    """Lay out a table for stdout. Cells are literal text.
+
+    Args:
+        heads: Heads of the columns.
+        rows: The cells of each row.
+        names: The columns that hold names. They are aligned left, and long names take several lines.
+
+    >>> print(rich_table(["name", "n"], [["[red]tea", "3"]], names=["name"]), end="")
+    name      n
+    ───────────
+    [red]tea  3
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = box.SIMPLE_HEAD if "utf" in _encoding().lower() else box.ASCII2
+    table = Table(box=lines, pad_edge=False, show_edge=False, collapse_padding=True)
+    for head in heads:
+        if head in names:
+            table.add_column(head, overflow="fold")
+        else:
+            table.add_column(head, justify="left" if head in _LEFT_ALIGNED else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    # Drawn in memory, so that only `put` writes to stdout and can meet a closed pipe.
+    page = io.StringIO()
+    Console(file=page, force_terminal=sys.stdout.isatty(), width=_width(), highlight=False).print(table)
+    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
+
+
+def ranking_table(ranking: Ranking, part: Ranking) -> str:
+    """Write some rows of a ranking as a table, below what the whole ranking promises.
+
+    Args:
+        ranking: The whole ranking.
+        part: The rows to show.
+    """
+    cells = [cells_of(row) for row in part.table.to_pylist()]
+    listed = heads_of(dict.fromkeys(part.columns))
+    columns = [name for name in listed if name not in _ONLY_WIDE or _width() >= _WIDE]
+    heads = [column_head(name, ranking) for name in columns]
+    rows = ([row[name] for name in columns] for row in cells)
+    table = rich_table(heads, rows, names=("label", "feature")) if cells else ""
+    foot = "".join(f"{line}\n" for line in (ranking.order_in_words, ranking.stability) if line)
+    return f"{ranking.promise}\n{table}{len(part)} of {len(ranking)} pairs\n{foot}"
+
+
+def column_head(name: str, ranking: Ranking) -> str:
+    """Return the head of a ranking's column, with the unit of mutual information."""
+    return f"mi ({ranking.unit_of_mi})" if name == "mi" else name.replace("_", " ")
+
+
+def escape_lines(text: str) -> str:
+    """Escape what could steer a terminal, in each line of a text."""
+    return "".join(f"{printable(line)}\n" for line in text.split("\n")).removesuffix("\n")
+
+
+def status_table(status: Status) -> str:
+    """Write the limit of a dataset, what it has spent and has left, and its charges."""
+    kinds = (("limit", status.limit), ("spent", status.spent), ("left", status.left))
+    amounts = [(name, f"{float(amount.epsilon):.6g}", f"{float(amount.delta):.6g}") for name, amount in kinds]
+    title = f"dataset {status.dataset!r}"
+    budget = rich_table((title, "epsilon", "delta"), amounts, names=(title,))
+    if not status.entries:
+        return f"{budget}No release was charged yet.\n"
+    columns = ["id", "release_id", "state", "epsilon", "delta", "rho"]
+    if _width() >= _WIDE:
+        columns[2:2] = ["time", "mechanism"]
+    entries = (entry.to_dict() for entry in status.entries)
+    rows = ([f"{e[name]:.6g}" if isinstance(e[name], float) else str(e[name]) for name in columns] for e in entries)
+    heads = [name.replace("_", " ") for name in columns]
+    return f"{budget}\n{rich_table(heads, rows, names=('release id',))}"
+
+
+def warn_if_empty(release: Release, pairs: int) -> None:
+    """Print why a release has no pairs. The reason comes from its parameters alone."""
+    if pairs:
+        return
+    if (plan := release.plan) is None:
+        say("Warning: the data has no pair: no row has a unit, a feature and a label.")
+        return
+    from ddpmi.planning.explain import units_needed
+
+    needed = [
+        f"no {table.removesuffix('s')} reached the threshold of {units}" for table, units in units_needed(plan).items()
+    ]
+    say(f"Warning: nothing was released, because {' or '.join(needed) or 'no feature was selected'}.")
+    say("Hint: raise --epsilon or --delta, lower --pairs, or merge labels; plans are free: ddpmi plan --help")
+
+
+class Progress:
+    """A bar on stderr that appears after a second and is erased at the end. Without a terminal nothing is printed."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._bar: RichProgress | None = None
+        self._stage = ""
+        self._quiet = not sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, stage: str, fraction: float | None) -> None:
+        """Show the stage and how much of it is done."""
+        if self._quiet or time.monotonic() - self._start < _PATIENCE:
+            return
+        if self._bar is None:
+            self._bar = _new_bar()
+            self._bar.start()
+        if stage != self._stage:
+            self._stage = stage
+            for task in self._bar.task_ids:
+                self._bar.remove_task(task)
+            self._bar.add_task(stage, total=None if fraction is None else 1.0)
+        self._bar.update(self._bar.task_ids[0], completed=fraction)
+
+
+@contextmanager
+def working(stage: str) -> Iterator[None]:
+    """Show a bar without a percentage while work goes on whose progress is not known."""
+    from ddpmi.engines.progress import polled
+
+    with Progress() as bar, polled(lambda: 0.0, lambda _: bar(stage, None)):
+        yield
+
+
+def _new_bar() -> RichProgress:
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    return RichProgress(*columns, console=Console(stderr=True), transient=True)

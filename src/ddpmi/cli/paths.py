@@ -1,0 +1,55 @@
+"""Files and folders that a command names: checked before any budget is spent, and opened."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ddpmi.errors import InputError, InputNotFound, ReleaseError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ddpmi.ledger.ledger import Ledger
+
+
+def open_ledger(file: Path) -> Ledger:
+    """Open a ledger that exists."""
+    from ddpmi.ledger.ledger import Ledger
+
+    if not file.exists():
+        raise InputNotFound(
+            f"The ledger {file} does not exist.", hint=f"ddpmi ledger create {file} --epsilon 4 --delta 1e-6"
+        )
+    return Ledger(file)
+
+
+def check_new_folder(folder: Path) -> None:
+    """Refuse a folder that a release cannot be written to. This is wrong usage, so the error becomes an InputError."""
+    from ddpmi.releases.release import check_target
+
+    try:
+        check_target(folder)
+    except ReleaseError as error:
+        raise InputError(error.message, hint=error.advice) from None
+
+
+def check_new_file(file: Path) -> None:
+    """Refuse a file that exists or cannot be written.
+
+    >>> from pathlib import Path
+    >>> check_new_file(Path("no such folder/page.html"))
+    Traceback (most recent call last):
+    ddpmi.errors.InputError: The folder no such folder does not exist.
+    <BLANKLINE>
+    Hint: mkdir -p 'no such folder'
+    """
+    if file.exists() or file.is_symlink():
+        raise InputError(
+            f"{file} exists already, and nothing is overwritten.",
+            hint="choose another name, or remove it first",
+        )
+    if not file.parent.is_dir():
+        raise InputError(f"The folder {file.parent} does not exist.", hint=f"mkdir -p '{file.parent}'")
+    if not os.access(file.parent, os.W_OK):
+        raise InputError(f"The folder {file.parent} cannot be written to.", hint="choose another place")

@@ -1,0 +1,7 @@
+"""The curator: the only code that crosses the border from rows to a release.
+
+- columns: the column or expression of each role
+- observations: data that has been named, but not read
+- drawing: the tables of a release, drawn once
+- door: release, release_many and exact
+"""

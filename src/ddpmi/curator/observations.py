@@ -1,0 +1,335 @@
+"""Observations: data that has been named, with its columns renamed to unit, feature, label and value."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ddpmi.curator.columns import check_types, checked_key, named_roles
+from ddpmi.engines import open_source
+from ddpmi.errors import Hint, InputError, SchemaError
+from ddpmi.pipeline.bounds import dataset_name
+from ddpmi.pipeline.seeds import SEED_LABELS, SHOWN, Seed, seed_names
+from ddpmi.pipeline.steps import Expression, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from ddpmi.curator.columns import Columns, Role, Schema
+    from ddpmi.engines import Engine, EngineName, Kind, Source
+    from ddpmi.pipeline.seeds import RankedFeatures
+
+#: Sums of counts are clamped to this number, so no single count needs to be larger.
+_LARGEST_COUNT = 2**62
+_CHOSEN_SEED = "The owner declares that the seed was chosen without looking at these data, except at charged releases."
+_HANDED_OVER = (
+    "The owner declares that each row of the data handed over in memory was made from one unit's records alone, "
+    "and that the types of its columns were not guessed from rows."
+)
+_COUNTED_ONCE = "The owner declares that each unit was counted once, in one row."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """Data that has been named and checked, but not read."""
+
+    source: Source = field(repr=False)
+    columns: Columns
+    schema: Schema
+    """Column or expression -> (kind, type), for the roles in use."""
+    dataset: str = "default"
+    """The dataset whose budget a release of these data spends."""
+    where: str | None = None
+    """Only rows for which this expression is true are read. Its text is never shown."""
+    reads: tuple[str, ...] = ()
+    """The source's columns that are read."""
+    counted: bool = False
+    """Whether rows are counts of units. Then value is the count, and there is no unit."""
+    seed: Seed | None = None
+    """Makes the labels, in place of a column."""
+    notes: tuple[str, ...] = ()
+    """Further declarations that a receipt must list."""
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{role}={name!r} {self.schema[name][1]}" for role, name in self.columns.named().items())
+        listed += "" if self.seed is None else f", label={' or '.join(map(repr, reversed(SEED_LABELS)))} by a seed"
+        kept = ", where=..." if self.where is not None else ""
+        text = "" if self.source.encoding is None else f", encoding={self.source.encoding!r}"
+        return f"Observations({listed}; dataset={self.dataset!r}, engine={self.source.engine!r}{text}{kept})"
+
+    @property
+    def merges_keys(self) -> bool:
+        """Whether an expression or a seed may give equal keys to rows that differ in the source."""
+        return self.seed is not None or bool(self.columns.expressions - {"value"})
+
+    @property
+    def unit_is_expression(self) -> bool:
+        """Whether the unit is an expression. Then nothing is known about the number of rows per unit."""
+        return "unit" in self.columns.expressions
+
+    @property
+    def feature_role(self) -> tuple[str, bool]:
+        """The column or expression of the feature, and whether it is an expression."""
+        return self.columns.feature, "feature" in self.columns.expressions
+
+    @property
+    def relies_on(self) -> list[str]:
+        """The owner's declarations about these data, on which the guarantee relies."""
+        # proof: row-local.memory
+        declared = {
+            _HANDED_OVER: self.source.in_memory,
+            _COUNTED_ONCE: self.counted,
+            _CHOSEN_SEED: self.seed is not None,
+        }
+        return [*(text for text, applies in declared.items() if applies), *self.notes]
+
+    @property
+    def columns_digest(self) -> str:
+        """A hash of the mapping to the four columns. A release id belongs to one mapping."""
+        mapping: dict[str, Any] = {"columns": self.columns.named(), "dataset": self.dataset}
+        if self.columns.expressions:
+            mapping["expressions"] = sorted(self.columns.expressions)
+        if self.where is not None:
+            mapping["where"] = self.where
+        if self.counted:
+            mapping["counted"] = True
+        if self.source.encoding not in (None, "utf-8"):
+            mapping["encoding"] = self.source.encoding
+        if self.seed is not None:
+            mapping["seed"] = self.seed.to_dict()
+        return hashlib.sha256(json.dumps(mapping, sort_keys=True).encode()).hexdigest()
+
+    def label_by(
+        self,
+        *,
+        feature: str | Iterable[str] | None = None,
+        ranking: RankedFeatures | None = None,
+        top: int | None = None,
+        at_least: int = 1,
+        keep_seed: bool = False,
+        column: str | Expression | None = None,
+    ) -> Observations:
+        """Label units by their features: "seed" for units that have the seed, "rest" for all others. Reads no row.
+
+        The label of a unit is computed from all its rows that `where` keeps, also those without a feature, and before
+        any bound. It replaces the label's column. A plan for it has ``public_labels=("rest", "seed")``. A seed that no
+        unit has is no error.
+
+        Args:
+            feature: The seed: one feature or several.
+            ranking: Take the best features of this ranking, by presence, as the seed. If the ranking itself came from
+                a seed, take those of its label "seed".
+            top: How many features of the ranking.
+            at_least: How many different features of the seed a unit must have.
+            keep_seed: Rank the seed's own features too. They repeat what the label says.
+            column: Column or expression in which the seed is looked for, if not the feature's; then no row is dropped.
+
+        Raises:
+            InputError: There is no seed, or the data holds counts.
+            SchemaError: The column is missing or cannot be a key.
+
+        >>> import pyarrow as pa
+        >>> observe(pa.table({"id": [1], "feature": ["a"]})).label_by(feature="azure iot").labelled
+        True
+        """
+        if self.counted:
+            raise InputError(
+                "Counts have no units that could show a seed.",
+                hint=Hint(python="observe(data, unit='user_id')", cli="--unit user_id"),
+            )
+        seed = Seed(features=seed_names(feature, ranking, top), at_least=at_least, keep=keep_seed, column=column)
+        reads = self.reads if column is None else tuple(dict.fromkeys((*self.reads, *checked_key(self.source, column))))
+        columns = replace(self.columns, label=None, expressions=self.columns.expressions - {"label"})
+        return replace(self, columns=columns, seed=seed, reads=reads)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether labels come from a column or from a seed."""
+        return self.seed is not None or self.columns.label is not None
+
+    def check_labelled(self) -> None:
+        """Refuse data without a label.
+
+        Raises:
+            SchemaError: There is no label.
+        """
+        if not self.labelled:
+            raise SchemaError(
+                "No column was named for the label, and none is called 'label' or 'partition'.",
+                hint=Hint(
+                    do="say which column holds it, or make two labels from a feature",
+                    python="label='...', or label_by(feature='...')",
+                    cli="--label NAME, or ddpmi expand",
+                ),
+            )
+
+    def open(self) -> Engine:
+        """Start the engine over the columns in use."""
+        seed_column = None if self.seed is None else self.seed.column
+        computed = bool(self.columns.expressions) or self.where is not None or isinstance(seed_column, Expression)
+        return self.source.open(list(self.reads), expressions=computed)
+
+    def rows(self, engine: Engine) -> Step:
+        """Return the step ``rows``: (unit, feature, label[, value]), keys not NULL; without a unit for counts."""
+        self.check_labelled()
+        # proof: bounding.row-local
+        roles = {role: self._sql(role) for role in self.columns.named()}
+        keys = [role for role in roles if role != "value"]
+        # All rows of a unit decide whether a seed labels it; rows without a feature are dropped after that.
+        valid = [f"{roles[role]} IS NOT NULL" for role in keys if role != "feature" or self.seed is None]
+        clean = engine.dialect.clean_text
+        roles |= {role: clean.format(m=roles[role]) for role in keys if self._is_text(role)}
+        if "value" in roles:
+            roles["value"] = self._value(roles["value"], self.schema[str(self.columns.value)][0])
+        if self.counted:
+            # A count of zero is the absence of units: its keys must not be released.
+            valid.append(f"{roles['value']} > 0")
+        if self.where is not None:
+            valid.insert(0, self.source.guarded(self.where))
+        if self.seed is not None and (column := self.seed.column) is not None:
+            shown = self.source.guarded(column.text) if isinstance(column, Expression) else engine.dialect.quote(column)
+            roles[SHOWN] = clean.format(m=shown)
+        sql = (
+            f"SELECT {', '.join(f'{sql} AS {role}' for role, sql in roles.items())}\n"
+            f"FROM {engine.relation}\nWHERE {' AND '.join(valid)}"
+        )
+        if self.seed is None:
+            return Step(name="rows", shape=f"({', '.join(roles)})", sql=sql, freeze=engine.one_pass)
+        valued = "value" in roles
+        sql = self.seed.labelled(sql, engine.dialect, valued=valued, read_once=engine.one_pass)
+        shape = f"(unit, feature, label{', value' if valued else ''}), label by the unit's own rows"
+        return Step(name="rows", shape=shape, sql=sql, freeze=engine.one_pass)
+
+    def _sql(self, role: str) -> str:
+        name = self.columns.named()[role]
+        return self.source.guarded(name) if role in self.columns.expressions else self.source.dialect.quote(name)
+
+    def _value(self, column: str, kind: Kind) -> str:
+        """Return SQL of a number per row: the value, or the count of units, which is a whole number or NULL."""
+        if not self.counted:
+            return self.source.number(column, kind)
+        if kind == "untyped":
+            return self.source.text_count(column, _LARGEST_COUNT)
+        # Not LEAST, which skips a NULL and returns the limit.
+        small = f"WHEN {column} BETWEEN 0 AND {_LARGEST_COUNT} THEN CAST({column} AS BIGINT)"
+        return f"CASE {small} WHEN {column} > {_LARGEST_COUNT} THEN {_LARGEST_COUNT} END"
+
+    def _is_text(self, role: str) -> bool:
+        return self.schema[self.columns.named()[role]][0] == "text"
+
+    def prepared(self, target: Path | None) -> Observations:
+        """Return the same data, ready to be released to a folder. Refuse what cannot work. Reads no row."""
+        return replace(self, source=self.source.prepared(target))
+
+
+def observe(
+    data: Any,
+    *,
+    unit: Role = None,
+    feature: Role = None,
+    label: Role = None,
+    value: Role = None,
+    where: str | Expression | None = None,
+    dataset: str = "default",
+    engine: EngineName | None = None,
+    encoding: str | None = None,
+    conf: Mapping[str, Any] | None = None,
+) -> Observations:
+    """Name the data to be observed. Reads the schema and no row.
+
+    Args:
+        data: A path, glob, folder, address or list of Parquet, CSV or JSON lines files, a Delta or Iceberg table, a
+            pandas or polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation, a Spark DataFrame, or
+            with Spark a ``table("db.visits")``.
+        unit: Column of the unit, whose privacy is protected; ``unit`` and ``id`` are recognised.
+        feature: Column of the feature, which is ranked; ``feature`` is recognised.
+        label: Column of the label (group); ``label`` and ``partition`` are recognised. It may be left out if `label_by`
+            follows. Each role also takes an expression over the row's own columns: ``label=sql("year(visited)")``.
+        value: Column with a number per row; only used when named.
+        where: Keep the rows for which this SQL expression over the row's own columns is true.
+        dataset: Name under which the ledger counts releases of these data.
+        engine: The engine that reads paths and tables: "duckdb", which is embedded and the default, or "spark".
+        encoding: Encoding of CSV and JSON lines files: "utf-8", the default, "latin-1" and others. It is never
+            guessed. Bytes that do not decode become U+FFFD.
+        conf: Settings of the engine, for example ``{"memory_limit": "4GB", "threads": 2}``; for Spark ``master``,
+            ``remote``, ``staging`` (a folder that all its machines share), and its own ``spark.*``.
+
+    Raises:
+        InputNotFound: There is no file.
+        InputError: An expression is no function of one row.
+        SchemaError: A column is missing or of the wrong type.
+
+    >>> import pyarrow as pa
+    >>> observe(pa.table({"id": [1], "feature": ["a"], "label": ["x"]}))
+    Observations(unit='id' BIGINT, feature='feature' VARCHAR, label='label' VARCHAR; dataset='default', engine='duckdb')
+    """
+    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding)
+    roles = {"unit": unit, "feature": feature, "label": label, "value": value}
+    columns, schema, reads = named_roles(source, roles)
+    check_types(columns, schema)
+    text = where.text if isinstance(where, Expression) else where
+    if text is not None:
+        more, kind, type_ = source.check(Expression(text).text, what="the where", columns=[*source.schema(), *reads])
+        if kind != "boolean":
+            raise SchemaError(
+                f"The where must be true or false for each row, got type {type_}.",
+                hint=Hint(python="where=\"country = 'NZ'\"", cli="--where \"country = 'NZ'\""),
+            )
+        reads |= dict.fromkeys(more)
+    return Observations(
+        source=source, columns=columns, schema=schema, dataset=dataset_name(dataset), where=text, reads=tuple(reads)
+    )
+
+
+def observe_counts(
+    data: Any,
+    *,
+    feature: Role = None,
+    label: Role = None,
+    count: str | Expression = "count",
+    dataset: str = "default",
+    engine: EngineName | None = None,
+    encoding: str | None = None,
+    conf: Mapping[str, Any] | None = None,
+) -> Observations:
+    """Name data in which the units were counted already: rows of feature, label and a number of units. Reads no row.
+
+    Each unit must have been counted once, in one row; the receipt says that the release relies on this. Rows whose
+    count is NULL, zero, negative or no whole number are ignored. Counts of rows with equal keys are added. No count is
+    an error, because an error would reveal its row.
+
+    Args:
+        data: As for `observe`.
+        feature: Column of the feature, which is ranked; ``feature`` is recognised.
+        label: Column of the label (group); ``label`` and ``partition`` are recognised.
+        count: Column with a whole number of units.
+        dataset: Name under which the ledger counts releases of these data.
+        engine: As for `observe`.
+        encoding: As for `observe`.
+        conf: Settings of the engine.
+
+    Raises:
+        SchemaError: A column is missing or of the wrong type.
+
+    >>> import pyarrow as pa
+    >>> observe_counts(pa.table({"feature": ["a"], "label": ["x"], "count": [7]})).counted
+    True
+    """
+    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding)
+    columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
+    check_types(columns, schema, counted=True)
+    return Observations(
+        source=source,
+        columns=columns,
+        schema=schema,
+        dataset=dataset_name(dataset),
+        reads=tuple(reads),
+        counted=True,
+    )
+
+
+def _settings(conf: Mapping[str, Any] | None) -> dict[str, str]:
+    return {name: str(setting) for name, setting in (conf or {}).items()}

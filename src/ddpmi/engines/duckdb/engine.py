@@ -1,0 +1,347 @@
+"""The engine that runs steps in DuckDB, on one machine. Data may be larger than memory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Self
+
+from ddpmi._typing import KEYS
+from ddpmi.engines.duckdb import expressions, files, frames
+from ddpmi.engines.noising import HIDDEN, in_key_order, noisy
+from ddpmi.engines.progress import polled
+from ddpmi.errors import EngineError, Hint, InputError, SchemaError
+from ddpmi.pipeline.dialects import DUCKDB, quote
+from ddpmi.releases.tables import MemoryTables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    import duckdb
+    import pyarrow as pa
+
+    from ddpmi.engines import Kind
+    from ddpmi.engines.duckdb.source import DuckDBSource
+    from ddpmi.pipeline.steps import Step
+    from ddpmi.privacy.noise import TableNoise
+    from ddpmi.privacy.randomness import Source as Words
+
+_BATCH_ROWS = 1 << 20
+#: The first keeps windows from spilling to disk; the second reversed a cheap join, which then took three times as long.
+_OPTIMIZERS_OFF = ("top_n_window_elimination", "partial_aggregate_pushdown")
+#: These move parts of an expression out of its TRY, or compute with the smallest and largest cell outside of it.
+_OPTIMIZERS_UNSAFE = ("common_subexpressions", "in_clause", "statistics_propagation")
+_SETTINGS = ("memory_limit", "threads", "temp_directory")
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_KINDS: dict[str, Kind] = {
+    "VARCHAR": "text",
+    "UUID": "text",
+    "ENUM": "text",
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    "DECIMAL": "number",
+    "FLOAT": "number",
+    "DOUBLE": "number",
+    **dict.fromkeys([*_INTEGERS, *(f"U{name}" for name in _INTEGERS)], "integer"),
+}
+
+
+class DuckDBEngine:
+    """A private in-memory database with its own settings and a spill folder that only the user can read."""
+
+    dialect = DUCKDB
+
+    def __init__(self, source: DuckDBSource, columns: list[str] | None, *, expressions: bool = True) -> None:
+        import duckdb
+
+        self.version = duckdb.__version__
+        self.one_pass = False
+        self._spill = _spill_folder(source.settings)
+        try:
+            extension = None if source.files is None else source.files.extension
+            self._connection = _connect(self._spill, source.settings, extension, expressions=expressions)
+        except BaseException:
+            shutil.rmtree(self._spill, ignore_errors=True)
+            raise
+        try:
+            self.relation = self._relation(source, columns)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._connection.close()
+        shutil.rmtree(self._spill, ignore_errors=True)
+
+    def _relation(self, source: DuckDBSource, columns: list[str] | None) -> str:
+        if source.files is not None:
+            if columns is None:
+                return source.files.relation(None)
+            return files.with_times(source.files.ready(self._spill).relation(columns), source.schema(), columns)
+        with _own_errors("read the data"):
+            if columns is None:
+                self._connection.register("source", frames.schema_of(source.frame))
+                return "source"
+            adopted = frames.adopt(source.frame, columns)
+            self._connection.register("source", adopted.data)
+        self.one_pass = adopted.one_pass
+        return "source"
+
+    def types(self) -> dict[str, tuple[Kind, str]]:
+        """Describe the relation's columns."""
+        with _own_errors("read the schema"):
+            rows = self._connection.execute(f"DESCRIBE SELECT * FROM {self.relation}").fetchall()
+        return {name: (_kind(type_), type_) for name, type_, *_ in rows}
+
+    def read(self, text: str, *, what: str, columns: Collection[str], open_names: bool) -> expressions.Reader:
+        """Parse an expression, check that it is a function of one row, and return what it reads and calls."""
+        with _own_errors("parse an expression"):
+            serialized, empty = (
+                str(self._connection.execute("SELECT json_serialize_sql($1)", [sql]).fetchall()[0][0])
+                for sql in (expressions.statement(text), expressions.statement("1"))
+            )
+        reader = expressions.Reader(what=what, columns=columns, open_names=open_names)
+        reader.read(serialized, empty)
+        return reader
+
+    def coarse_times(self, read: files.Files, columns: Collection[str]) -> str | None:
+        """Say which column of Parquet files holds times in milliseconds; reading them fails if one is too large."""
+        asked = f"SELECT name FROM parquet_schema({read.listed()}) WHERE logical_type LIKE '%MILLIS=Milli%'"
+        with _own_errors("read the schema"):
+            found = {name for (name,) in self._connection.execute(asked).fetchall()}
+        coarse = next((name for name in columns if name in found), None)
+        return (
+            None if coarse is None else f"The column {coarse!r} holds timestamps in milliseconds, which are not read."
+        )
+
+    def check_columns(self, reader: expressions.Reader) -> None:
+        """Refuse columns of types for which some cell could make an expression fail. Reads no row."""
+        if not reader.reads:
+            return
+        with _own_errors("read the schema"):
+            listed = ", ".join(quote(name) for name in reader.reads)
+            found = self._connection.sql(f"SELECT {listed} FROM {self.relation}").types
+        for name, type_ in zip(reader.reads, found, strict=True):
+            if not expressions.is_known(type_):
+                raise SchemaError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} reads {name!r}, whose type {type_} it cannot take.",
+                    hint="cast the column before: to text, numbers, dates, lists or structs",
+                )
+            if name in reader.repeated and type_.id not in expressions.SIZED:
+                raise SchemaError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} reads {name!r} in a lambda, once for each item of a list.",
+                    hint="a lambda may read its own parameters, and columns of numbers and dates",
+                )
+
+    def check_calls(self, reader: expressions.Reader) -> None:
+        """Try each call with its own constants on made-up cells. A call that fails here would fail after the charge."""
+        import duckdb
+
+        for call in reader.calls:
+            try:
+                # proof: row-local.expressions
+                self._connection.execute(f"SELECT {self._made_up(call, list(reader.reads))}").fetchall()
+            except (duckdb.Error, KeyError) as error:
+                why = "" if isinstance(error, KeyError) else f": {str(error).splitlines()[0]}"
+                raise InputError(
+                    f"{reader.what[0].upper()}{reader.what[1:]} calls {call.name!r} with constants or types it does not take{why}.",
+                    hint="try the call on a made-up row; in lambdas, cast or cut dates outside",
+                ) from None
+
+    def _made_up(self, call: expressions.Call, reads: list[str]) -> str:
+        """Return a call as SQL, with made-up cells in place of columns."""
+        texts = [self._text(node) for node in call.arguments]
+        if call.name in expressions.TYPED:
+            if call.inside:
+                raise KeyError(call.name)
+            listed = ", ".join(quote(name) for name in reads) or "1"
+            others = [place for place in range(len(texts)) if place not in call.constants]
+            asked = ", ".join(f"TRY({texts[place]})" for place in others)
+            bound = f"SELECT {asked} FROM (SELECT {listed} FROM {self.relation}) AS source"
+            for place, type_ in zip(others, self._connection.sql(bound).types, strict=True):
+                texts[place] = expressions.CELLS[str(type_)]
+        else:
+            cell = "'{}'" if call.name in expressions.PATHS else "['a']" if call.name == "array_to_string" else "'a'"
+            texts = [text if place in call.constants else cell for place, text in enumerate(texts)]
+        return f"{quote(call.name)}({', '.join(texts)})"
+
+    def _text(self, node: Any) -> str:
+        """Return the tree of an argument as SQL."""
+        tree = self._connection.execute("SELECT json_serialize_sql('SELECT 1')").fetchall()[0][0]
+        whole = json.loads(str(tree))
+        whole["statements"][0]["node"]["select_list"] = [node]
+        made = self._connection.execute("SELECT json_deserialize_sql($1::JSON)", [json.dumps(whole)]).fetchall()[0][0]
+        return str(made).removeprefix("SELECT ")
+
+    def type_of(self, text: str, reads: list[str], what: str) -> tuple[Kind, str]:
+        """Bind an expression to the columns it reads. Reads no row."""
+        import duckdb
+
+        listed = ", ".join(quote(name) for name in reads) or "1"
+        guarded = expressions.guarded(text)
+        sql = f"SELECT {guarded} AS bound FROM (SELECT {listed} FROM {self.relation}) AS source"
+        try:
+            type_ = str(self._connection.execute(f"DESCRIBE {sql}").fetchall()[0][1])
+            # DuckDB computes constants when it plans: an error of theirs comes here, not after the charge.
+            self._connection.execute(f"EXPLAIN {sql} WHERE {guarded} IS NOT NULL").fetchall()
+        except duckdb.BinderException as error:
+            why = str(error).removeprefix("Binder Error: ").split("\n")[0]
+            raise SchemaError(
+                f"{what[0].upper()}{what[1:]} does not fit the columns: {why}",
+                hint="columns of CSV and JSON files are text: year(CAST(visited AS DATE))",
+            ) from None
+        except duckdb.Error as error:
+            raise InputError(
+                f"{what[0].upper()}{what[1:]} cannot be computed ({type(error).__name__}).",
+                hint="try it on a table of made-up rows first",
+            ) from None
+        return _kind(type_), type_
+
+    def run(self, step: Step, *, salt: str = "", progress: Callable[[float], None] | None = None) -> None:
+        """Define a view; a step to be frozen is evaluated once into a table of this connection."""
+        self._drop(step.name)
+        kind = "TABLE" if step.freeze else "VIEW"
+        statement = f"CREATE TEMP {kind} {quote(step.name)} AS {step.sql}"
+        with _own_errors(f"compute {step.name}"), polled(self._fraction, progress if step.freeze else None):
+            # The parser decides: a text or a name in the caller's expression may look like the parameter.
+            wanted = self._connection.extract_statements(statement)[0].named_parameters
+            self._connection.execute(statement, {"salt": salt} if "salt" in wanted else None)
+
+    def put(self, name: str, table: pa.Table) -> None:
+        """Register a small table of public keys."""
+        self._drop(name)
+        self._connection.register(name, table)
+
+    def _drop(self, name: str) -> None:
+        """Remove a table of this name, which an earlier release from the same sums made."""
+        import duckdb
+
+        for kind in ("VIEW", "TABLE"):
+            with suppress(duckdb.CatalogException):  # it is of the other kind
+                self._connection.execute(f"DROP {kind} IF EXISTS {quote(name)}")
+
+    def draw(self, name: str, sql: str, keys: list[str], noise: TableNoise | None, source: Words | None) -> None:
+        """Stream exact sums through the noise into memory. Sums below the threshold are never stored."""
+        import pyarrow as pa
+
+        schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
+        marked = schema if noise is None or noise.below is None else schema.append(pa.field(HIDDEN, pa.bool_()))
+        exact = (batch.cast(marked) for batch in self.batches(sql if source is None else in_key_order(sql, keys)))
+        self.put(name, pa.Table.from_batches(noisy(exact, noise, source), schema=schema))
+
+    def released(self) -> MemoryTables:
+        """Read the drawn tables into memory."""
+        found = {}
+        for name, keys in KEYS.items():
+            listed = ", ".join([*keys, "sum"])
+            with _own_errors(f"read the released {name}"):
+                sql = in_key_order(f"SELECT {listed} FROM drawn_{name}", list(keys))
+                found[name] = self._connection.sql(sql).to_arrow_table()
+        return MemoryTables(**found)
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """Stream the rows of a query."""
+        with _own_errors("read the sums"):
+            yield from self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+
+    def _fraction(self) -> float | None:
+        """Return how much of the running query is done, as far as DuckDB knows."""
+        percent = self._connection.query_progress()
+        return percent / 100 if percent >= 0 else None
+
+
+def _kind(type_: str) -> Kind:
+    return _KINDS.get(type_.partition("(")[0], "other")
+
+
+def _spill_folder(settings: Mapping[str, str]) -> str:
+    try:
+        return tempfile.mkdtemp(prefix="ddpmi-", dir=settings.get("temp_directory"))  # mode 0700
+    except OSError:
+        raise InputError(
+            "No folder for temporary files can be made.",
+            hint=Hint(python="conf={'temp_directory': '/path/with/room'}", cli="--conf temp_directory=/path/with/room"),
+        ) from None
+
+
+def _connect(
+    spill: str, settings: Mapping[str, str], extension: str | None = None, *, expressions: bool
+) -> duckdb.DuckDBPyConnection:
+    """Open a database; for the caller's expressions, switch off the optimizers that rewrite them."""
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+    # proof: row-local.expressions
+    wrong = (*_OPTIMIZERS_OFF, *(_OPTIMIZERS_UNSAFE if expressions else ()))
+    off = ",".join(name for name in wrong if name in known)
+    wanted = {
+        "preserve_insertion_order": "false",
+        "disabled_optimizers": off,
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "python_enable_replacements": "false",
+        "TimeZone": "UTC",  # expressions give the same keys on every machine
+        "enable_progress_bar": "true",
+        "enable_progress_bar_print": "false",
+    }
+    unknown = set(settings) - set(_SETTINGS)
+    if unknown:
+        raise InputError(f"The embedded engine has no setting {min(unknown)!r}.", hint=f"one of {', '.join(_SETTINGS)}")
+    for name, value in {**wanted, **settings, "temp_directory": spill}.items():
+        try:
+            connection.execute(f"SET {name} = '{str(value).replace(chr(39), chr(39) * 2)}'")
+        except duckdb.Error:
+            raise InputError(
+                f"The embedded engine cannot set {name} to {value!r}.",
+                hint=Hint(python="memory_limit='4GB', threads=2", cli="--conf memory_limit=4GB, --conf threads=2"),
+            ) from None
+    if extension is not None:
+        _load(connection, extension)
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _load(connection: duckdb.DuckDBPyConnection, extension: str) -> None:
+    """Load an installed extension; nothing is downloaded."""
+    import duckdb
+
+    try:
+        connection.execute(f"LOAD {extension}")
+    except duckdb.Error:
+        raise InputError(
+            f"Addresses of this kind need DuckDB's {extension} extension, which is not installed.",
+            hint=f"python -c \"import duckdb; duckdb.sql('INSTALL {extension}')\"",
+        ) from None
+
+
+@contextmanager
+def _own_errors(doing: str) -> Iterator[None]:
+    """Replace the engine's errors, which may quote rows."""
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.InterruptException, RuntimeError) as error:
+        # DuckDB 2.0 reports Ctrl-C as a bare RuntimeError.
+        if isinstance(error, duckdb.InterruptException) or str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
+    except duckdb.OutOfMemoryException:
+        raise EngineError(
+            f"The embedded engine ran out of memory or disk while it tried to {doing}.",
+            hint=Hint(
+                python="give it more with conf={'memory_limit': '8GB'}, or a roomier temp_directory",
+                cli="give it more with --conf memory_limit=8GB, or a roomier temp_directory",
+            ),
+        ) from None
+    except duckdb.Error as error:
+        raise EngineError(
+            f"The embedded engine could not {doing} ({type(error).__name__}). Its message may quote rows, so it is not shown.",
+            hint="check that the files are readable and complete",
+        ) from None

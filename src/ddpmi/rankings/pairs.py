@@ -1,0 +1,512 @@
+"""The pairs of a ranking: how they are ordered, and how rows are selected from them.
+
+`ScoredPairs` come from a release: Cells -> ScoredPairs -> a table with the columns ``COLUMNS``. They sort only as many
+pairs as a result needs. `ListedPairs` are the rows of a table that was made before.
+Order: score (or mi) to 12 significant digits descending, joint descending, feature, label by bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from ddpmi.errors import LONGEST_LIST, Hint, InputError, check_count
+from ddpmi.information import mi as information
+from ddpmi.information.scores import score
+from ddpmi.rankings import intervals, orders
+from ddpmi.rankings.cells import COLUMNS, Cells, names_by_bytes, places_in_groups, round_significant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from ddpmi._typing import Flags, Floats, Integers
+    from ddpmi.rankings.noise_model import NoiseModel
+
+
+Per = Literal["label", "feature", "all"]
+Direction = Literal["presence", "absence", "both"]
+SCORE = "score"
+"""The column that follows ``COLUMNS`` where another score gives the order."""
+_NUMBERS = COLUMNS[6:]
+_BLOCK = 1 << 14  # rows computed at once: the temporary arrays of one block fit into the processor's cache
+_TAKE = 1 << 22  # rows gathered at once, so that no text column reaches the 2 GiB limit of one Arrow array
+_LOOP = 1 << 12  # most groups that are selected one by one
+_MANY = 8  # a list longer than 1/8 of all pairs is cut from the whole order
+
+
+def check_top(n: object, per: str, direction: str) -> None:
+    """Raise unless these are arguments of `top`.
+
+    >>> check_top(10, "label", "both")
+    """
+    check_count("top", n, most=LONGEST_LIST, hint="ranking.top(10)")
+    for word, kind in ((per, Per), (direction, Direction)):
+        if word not in get_args(kind):
+            raise InputError(f"Choose one of {get_args(kind)}, got {word!r}.")
+
+
+def order_of(key: Floats, joint: NDArray[Any]) -> Integers:
+    """Order pairs: key ascending, joint descending, then the order given.
+
+    >>> order_of(np.array([0.0, -1.0, 0.0, 0.0]), np.array([5, 1, 9, 5])).tolist()
+    [1, 2, 0, 3]
+    """
+    order = np.argsort(key, kind="stable")
+    ordered, sums = key[order], joint[order]
+    same = ordered[1:] == ordered[:-1]
+    if not np.any(same & (sums[1:] > sums[:-1])):
+        return order
+    tied = np.zeros(len(key), np.bool_)
+    tied[1:] = same
+    tied[:-1] |= same
+    at = np.flatnonzero(tied)
+    # ~ instead of - for integers: - overflows for the smallest one.
+    fall = ~sums[at] if sums.dtype.kind == "i" else -sums[at]
+    order[at] = order[at][np.lexsort((fall, ordered[at]))]
+    return order
+
+
+def best_of(key: Floats, joint: Integers, rows: Integers, n: int) -> Integers:
+    """Return the first n of some rows, in order, without sorting the others.
+
+    Args:
+        key: The sort key of every pair.
+        joint: The sum of every pair.
+        rows: Row numbers of the pairs to choose from, ascending.
+        n: How many, at least 1.
+
+    >>> best_of(np.array([0.0, -1.0, 0.0, -3.0]), np.array([5, 1, 9, 5]), np.array([0, 1, 2]), 2).tolist()
+    [1, 2]
+    """
+    if len(rows) > n:
+        keys = key[rows]
+        rows = rows[keys <= np.partition(keys, n - 1)[n - 1]]
+    return rows[order_of(key[rows], joint[rows])][:n]
+
+
+def places_of(key: Floats, joint: Integers, rows: Integers, chosen: Integers) -> Integers:
+    """Return the rank of each chosen pair among some rows, without sorting all of them.
+
+    Args:
+        key: The sort key of every pair.
+        joint: The sum of every pair.
+        rows: Row numbers of the pairs to rank among, ascending.
+        chosen: Some of these rows.
+
+    >>> places_of(np.array([0.0, -1.0, 0.0, -3.0]), np.array([5, 1, 9, 5]), np.arange(4), np.array([0, 3])).tolist()
+    [4, 1]
+    """
+    if not len(chosen):
+        return np.empty(0, np.int64)
+    keys, steps = key[rows], np.unique(key[chosen])
+    # Rows that come after all chosen ones do not matter, and these are most rows.
+    ahead_of_last = keys <= steps[-1]
+    rows, keys = rows[ahead_of_last], keys[ahead_of_last]
+    before = np.searchsorted(steps, keys)
+    equal = rows[keys == steps[before]]
+    # How many rows have a smaller key than each chosen key.
+    counted = np.bincount(before, minlength=len(steps))
+    ordered = equal[order_of(key[equal], joint[equal])]
+    step = np.searchsorted(steps, key[ordered])
+    ahead = np.cumsum(counted) - np.bincount(step, minlength=len(steps))
+    places = ahead[step] + places_in_groups(step)
+    by_row = np.argsort(ordered)
+    found: Integers = places[by_row[np.searchsorted(ordered, chosen, sorter=by_row)]]
+    return found
+
+
+def first_of_groups(order: Integers, group: Integers | None, n: int) -> Integers:
+    """Return the first n rows of each group, groups ascending; of all rows where there are no groups.
+
+    Args:
+        order: Row numbers, best first.
+        group: The group of every row.
+        n: How many, at least 1.
+
+    >>> first_of_groups(np.array([3, 0, 2, 1]), np.array([1, 0, 1, 1]), 2).tolist()
+    [1, 3, 0]
+    """
+    if group is None:
+        return order[:n]
+    groups = group[order]
+    first = places_in_groups(groups) <= n
+    order, groups = order[first], groups[first]
+    return order[np.argsort(groups, kind="stable")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Coded:
+    """Ranked pairs as numbers, sorted by the bytes of feature and label."""
+
+    features: pa.Array
+    """Feature names, sorted by bytes."""
+    labels: pa.Array
+    """Label names, sorted by bytes."""
+    feature_code: Integers
+    """Index of each pair's feature in ``features``."""
+    label_code: Integers
+    """Index of each pair's label in ``labels``."""
+    place: Integers
+    """Position of each pair in the ranking, from 1."""
+    presence: Flags
+    """Whether each pair's direction is presence."""
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ScoredPairs:
+    """All pairs of a release with their mutual information; ranks and intervals are computed on demand."""
+
+    cells: Cells
+    """The released sums."""
+    noise_model: NoiseModel | None
+    """The noise of the sums; None where they are exact."""
+    mi: Floats
+    """Mutual information of each pair, in nats."""
+    base: float | None
+    """The base of the logarithm in tables; None for nats."""
+    scores: Floats | None = None
+    """Another score to order by; None to order by mutual information."""
+    ranked_by: orders.Order = "estimate"
+    """How pairs are ordered by mutual information, where there is no other score."""
+    pooled: orders.Pooled | None = None
+    """The values of the pooled order, where they were computed before."""
+
+    def __len__(self) -> int:
+        return len(self.mi)
+
+    def scored(self, name: str) -> ScoredPairs:
+        """Order by another score."""
+        if name == "mi":
+            return replace(self, scores=self.mi)
+        scores = np.empty(len(self))
+        for rows in _blocks(len(self)):
+            joint, feature, label = (self.cells.in_users_units(sums) for sums in self._sums(rows))
+            scores[rows] = score(name, joint, feature, label, self.cells.users_total)
+        return replace(self, scores=scores)
+
+    @cached_property
+    def key(self) -> Floats:
+        """The sort key of each pair, ascending: the score to 12 significant digits, negated."""
+        key = np.empty(len(self))
+        for rows in _blocks(len(self)):
+            np.negative(round_significant(self._values(rows)), out=key[rows])
+        return key
+
+    def _values(self, rows: slice) -> Floats:
+        """Return the values that some rows are ordered by, descending, before rounding."""
+        if self.scores is not None:
+            return self.scores[rows]
+        if self.noise_model is None or self.ranked_by == "estimate":
+            return self.mi[rows]
+        if self._pooled is not None:
+            return self._pooled.value[rows]
+        sums = self._sums(rows)
+        if self.ranked_by == "lower":
+            codes = self.cells.feature_code[rows], self.cells.label_code[rows]
+            return intervals.bounds(self.noise_model, self.mi[rows], sums, codes)[0]
+        strength = orders.EVERY_PAIR if self.noise_model.every_pair else orders.BEHIND_THRESHOLD
+        return orders.shrunk((*sums, self.cells.total), self.noise_model.noise, strength)
+
+    @cached_property
+    def _pooled(self) -> orders.Pooled | None:
+        """The values of the pooled order; None where pairs are ordered otherwise."""
+        if self.scores is not None or self.noise_model is None or self.ranked_by != "pooled":
+            return None
+        if self.pooled is not None:
+            return self.pooled
+        cells = self.cells
+        codes, names = (cells.feature_code, cells.label_code), (cells.features, cells.labels)
+        return orders.pooled((*self._sums(slice(None)), cells.total), codes, names, self.noise_model.noise)
+
+    @cached_property
+    def order(self) -> Integers:
+        """Row numbers of the pairs, best first."""
+        return order_of(self.key, self.cells.joint).astype(_kind_of(len(self)), copy=False)
+
+    @cached_property
+    def presence(self) -> Flags:
+        """Whether each pair is more common inside its label than outside."""
+        flags = np.empty(len(self), np.bool_)
+        for rows in _blocks(len(self)):
+            flags[rows] = self._presence(rows, information.clip_sums(*self._sums(rows), np.int64(self.cells.total)))
+        return flags
+
+    def _presence(self, rows: slice | Integers, sums: tuple[Integers, ...]) -> Flags:
+        """Return the direction of some rows: that of the pooled estimate where it gives the order, else that of the sums."""
+        return information.direction(*sums) if self._pooled is None else self._pooled.presence[rows]
+
+    def coded(self) -> Coded:
+        """Return the pairs as numbers, with their positions in the order."""
+        cells = self.cells
+        place = np.empty(len(self), np.int64)
+        place[self.order] = np.arange(1, len(self) + 1)
+        return Coded(
+            features=cells.features,
+            labels=cells.labels,
+            feature_code=cells.feature_code,
+            label_code=cells.label_code,
+            place=place,
+            presence=self.presence,
+        )
+
+    def table(self) -> pa.Table:
+        """Return all pairs, best first."""
+        return self._assemble(self.order, self._ranks_in_order())
+
+    def first(self, n: int) -> pa.Table:
+        """Return the best n pairs of all."""
+        return self.top(n, per="all", direction="both") if n > 0 else self.table().slice(0, n)
+
+    def top(self, n: int, *, per: Per, direction: Direction) -> pa.Table:
+        """Return the best n of each group, groups by name, with the ranks they have among all pairs."""
+        rows = self._whole_top(n, per, direction) if self._is_long(n, per) else self._short_top(n, per, direction)
+        return self._assemble(rows, self._ranks_of(rows))
+
+    def _is_long(self, n: int, per: Per) -> bool:
+        groups = {"all": 1, "label": len(self.cells.labels), "feature": len(self.cells.features)}[per]
+        return groups > _LOOP or n * groups * _MANY >= len(self)
+
+    def _codes(self, per: Literal["label", "feature"]) -> Integers:
+        return self.cells.label_code if per == "label" else self.cells.feature_code
+
+    def _whole_top(self, n: int, per: Per, direction: Direction) -> Integers:
+        rows = self.order
+        if direction != "both":
+            rows = rows[self.presence[rows] == (direction == "presence")]
+        return first_of_groups(rows, None if per == "all" else self._codes(per), n)
+
+    def _short_top(self, n: int, per: Per, direction: Direction) -> Integers:
+        groups = self._groups(per)
+        if direction != "both":
+            groups = [rows[self.presence[rows] == (direction == "presence")] for rows in groups]
+        return np.concatenate([best_of(self.key, self.cells.joint, rows, n) for rows in groups])
+
+    def _groups(self, per: Per) -> list[Integers]:
+        if per == "all":
+            return [np.arange(len(self))]
+        return self._label_rows if per == "label" else _rows_by(self.cells.feature_code)
+
+    @cached_property
+    def _label_rows(self) -> list[Integers]:
+        return _rows_by(self.cells.label_code)
+
+    def _ranks_in_order(self) -> tuple[Integers, Integers, Integers]:
+        rows = self.order
+        ranks = np.arange(1, len(rows) + 1)
+        return ranks, places_in_groups(self.cells.label_code[rows]), places_in_groups(self.cells.feature_code[rows])
+
+    def _ranks_of(self, rows: Integers) -> tuple[Integers, Integers, Integers]:
+        """Return the ranks of some rows among all pairs, within label and within feature."""
+        key, joint, cells = self.key, self.cells.joint, self.cells
+        if len(rows) * _MANY >= len(self):
+            at = np.empty(len(self), self.order.dtype)
+            at[self.order] = np.arange(len(self))
+            ranks, in_label, in_feature = (column[at[rows]] for column in self._ranks_in_order())
+            return ranks, in_label, in_feature
+        in_label = np.empty(len(rows), np.int64)
+        for label, at in enumerate(_rows_by(cells.label_code[rows])):
+            if len(at):
+                in_label[at] = places_of(key, joint, self._label_rows[label], rows[at])
+        return places_of(key, joint, np.arange(len(self)), rows), in_label, self._ranks_in_feature(rows)
+
+    def _ranks_in_feature(self, rows: Integers) -> Integers:
+        code = self.cells.feature_code
+        wanted = np.unique(code[rows])
+        start, end = np.searchsorted(code, wanted), np.searchsorted(code, wanted, side="right")
+        # The pairs of one feature are consecutive rows.
+        members = np.repeat(end - np.cumsum(end - start), end - start) + np.arange(int(np.sum(end - start)))
+        ordered = members[order_of(self.key[members], self.cells.joint[members])]
+        places = places_in_groups(code[ordered])
+        by_row = np.argsort(ordered)
+        found: Integers = places[by_row[np.searchsorted(ordered, rows, sorter=by_row)]]
+        return found
+
+    def _sums(self, rows: slice | Integers) -> tuple[Integers, Integers, Integers]:
+        cells = self.cells
+        feature, label = cells.feature_sums[cells.feature_code[rows]], cells.label_sums[cells.label_code[rows]]
+        return cells.joint[rows], feature, label
+
+    def _assemble(self, rows: Integers, ranks: tuple[Integers, Integers, Integers]) -> pa.Table:
+        import pyarrow as pa
+
+        names = (*_NUMBERS, *(() if self.scores is None else (SCORE,)))
+        numbers = {name: np.empty(len(rows)) for name in names}
+        presence = np.empty(len(rows), np.int8)
+        for block in _blocks(len(rows)):
+            found = self.numbers(rows[block])
+            presence[block] = found.pop("presence")
+            for name, values in found.items():
+                numbers[name][block] = values
+        columns: dict[str, Any] = {
+            "label": _gather(self.cells.labels, self.cells.label_code[rows]),
+            "feature": _gather(self.cells.features, self.cells.feature_code[rows]),
+            **dict(zip(COLUMNS[2:5], (pa.array(column, pa.int64()) for column in ranks), strict=True)),
+            "direction": _gather(pa.array(["absence", "presence"]), presence),
+        }
+        for name in names:
+            # from_pandas: a share or lift that is not defined is NULL, not NaN.
+            columns[name] = pa.array(numbers.pop(name), pa.float64(), from_pandas=True)
+        return pa.table(columns)
+
+    def numbers(self, rows: Integers) -> dict[str, Any]:
+        """Compute the numeric columns of some rows."""
+        cells, mi = self.cells, self.mi[rows]
+        joint, feature, label = self._sums(rows)
+        sums = information.clip_sums(joint, feature, label, np.int64(cells.total))
+        low, high = mi, mi
+        if self.noise_model is not None:
+            codes = cells.feature_code[rows], cells.label_code[rows]
+            low, high = intervals.bounds(self.noise_model, mi, (joint, feature, label), codes)
+        inside, outside = information.shares(*sums)
+        scale = nats(self.base)
+        return {
+            "mi": mi / scale,
+            "mi_low": low / scale,
+            "mi_high": high / scale,
+            "joint": cells.in_users_units(joint),
+            "feature_total": cells.in_users_units(feature),
+            "label_total": cells.in_users_units(label),
+            "share_in": inside,
+            "share_out": outside,
+            "lift": _lift(*(s.astype(np.float64) for s in sums)),
+            "presence": self._presence(rows, sums),
+        } | ({} if self.scores is None else {SCORE: self.scores[rows]})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ListedPairs:
+    """The rows of a ranking's table: a selection of pairs, or pairs that were ranked elsewhere."""
+
+    rows: pa.Table
+    """The columns of a ranking, in any order."""
+    total: float | None
+    """The released sum of everything, in the user's units; None where it is unknown."""
+    base: float | None
+    """The base of the logarithm of mi; None for nats."""
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def table(self) -> pa.Table:
+        """Return the rows as they are."""
+        return self.rows
+
+    def first(self, n: int) -> pa.Table:
+        """Return the first n rows as they are listed."""
+        return self.rows.slice(0, n)
+
+    def top(self, n: int, *, per: Per, direction: Direction) -> pa.Table:
+        """Return the best n of each group, groups by name, with the ranks they have."""
+        import pyarrow.compute as pc
+
+        rows = self.rows
+        if direction != "both":
+            rows = rows.filter(pc.equal(rows["direction"], direction))
+        group = None if per == "all" else names_by_bytes(rows[per])[1]
+        return rows.take(first_of_groups(np.argsort(rows["rank"].to_numpy()), group, n))
+
+    def scored(self, name: str) -> pa.Table:
+        """Order the rows by another score, count their ranks anew, and take directions from their own shares."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        table = self.rows.select(COLUMNS)
+        values = self._scores(name)
+        (_, feature), (_, label) = (names_by_bytes(table[key]) for key in ("feature", "label"))
+        by_key = np.lexsort((label, feature))
+        order = by_key[order_of(-round_significant(values[by_key]), table["joint"].to_numpy()[by_key])]
+        table = table.take(order).append_column(SCORE, pa.array(values[order]))
+        inside, outside = (pc.fill_null(table[key], 0.0) for key in ("share_in", "share_out"))
+        columns: dict[str, Any] = {
+            "direction": pc.if_else(pc.greater(inside, outside), "presence", "absence"),
+            "rank": pa.array(np.arange(1, len(order) + 1), pa.int64()),
+            "rank_in_label": pa.array(places_in_groups(label[order]), pa.int64()),
+            "rank_in_feature": pa.array(places_in_groups(feature[order]), pa.int64()),
+        }
+        for key, column in columns.items():
+            table = table.set_column(table.column_names.index(key), key, column)
+        return table
+
+    def _scores(self, name: str) -> Floats:
+        if self.total is None:
+            raise InputError(
+                "This ranking does not know its total.",
+                hint=Hint(python="ddpmi.rank(release, score=...)", cli="ddpmi rank DIR --score NAME"),
+            )
+        if name == "mi":
+            return np.asarray(self.rows["mi"].to_numpy() * nats(self.base))
+        joint, feature, label = (self.rows[key].to_numpy() for key in ("joint", "feature_total", "label_total"))
+        return score(name, joint, feature, label, self.total)
+
+    def coded(self) -> Coded:
+        """Return the pairs as numbers, with their positions in the order of their ranks."""
+        import pyarrow.compute as pc
+
+        (features, feature), (labels, label) = (names_by_bytes(self.rows[key]) for key in ("feature", "label"))
+        by_key = np.lexsort((label, feature))
+        place = np.empty(len(self), np.int64)
+        place[np.argsort(self.rows["rank"].to_numpy(), kind="stable")] = np.arange(1, len(self) + 1)
+        presence = np.asarray(pc.equal(self.rows["direction"], "presence").to_numpy(), np.bool_)
+        return Coded(
+            features=features,
+            labels=labels,
+            feature_code=feature[by_key],
+            label_code=label[by_key],
+            place=place[by_key],
+            presence=presence[by_key],
+        )
+
+
+def mutual_information_of(cells: Cells, method: information.Method, tol: float) -> Floats:
+    """Compute the mutual information of all pairs, in nats."""
+    mi = np.empty(len(cells.joint))
+    total = np.int64(cells.total)
+    # Block by block: allocating memory for ten million rows at each step would cost more than the arithmetic.
+    for rows in _blocks(len(mi)):
+        feature, label = cells.feature_sums[cells.feature_code[rows]], cells.label_sums[cells.label_code[rows]]
+        sums = cells.joint[rows], feature, label
+        table = information.unprojected(*sums, total) if method == "paper" else information.feasible(*sums, total)
+        mi[rows] = information.mutual_information(*table, method=method, tol=tol)
+    return mi
+
+
+def _rows_by(codes: Integers) -> list[Integers]:
+    """Return the rows of each group, ascending."""
+    rows = np.argsort(codes, kind="stable").astype(_kind_of(len(codes)), copy=False)
+    return np.split(rows, np.cumsum(np.bincount(codes))[:-1])
+
+
+def _blocks(count: int) -> Iterator[slice]:
+    return (slice(start, start + _BLOCK) for start in range(0, count, _BLOCK))
+
+
+def nats(base: float | None) -> float:
+    """Return how many nats one unit of information has, in the given base."""
+    return 1.0 if base is None else math.log(base)
+
+
+def _kind_of(count: int) -> type[np.int32 | np.int64]:
+    return np.int32 if count < 1 << 31 else np.int64
+
+
+def _lift(joint: Floats, feature: Floats, label: Floats, total: Floats) -> Floats:
+    expected = feature * label
+    lift: Floats = np.divide(joint * total, expected, out=np.full(joint.shape, np.nan), where=expected > 0)
+    return lift
+
+
+def _gather(keys: pa.Array, codes: Integers) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    parts = [keys.take(pa.array(codes[at : at + _TAKE])) for at in range(0, len(codes), _TAKE)]
+    return pa.chunked_array(parts, pa.string())

@@ -1,0 +1,156 @@
+"""Receipts: the promise, the parameters and the noise of a release; never a row, a path or an exact count."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from ddpmi._typing import TABLES
+from ddpmi.releases.release import RELEASE_FORMAT
+from ddpmi.text import NOT_PRIVATE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    from ddpmi.planning.plan import Plan
+    from ddpmi.privacy.noise import TableNoise
+
+NEIGHBOURS = "add or remove one unit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where released sums come from, as far as a receipt may say it."""
+
+    dataset: str
+    unit: str
+    """The column of the unit, or words in place of its name."""
+    engine: str
+    version: str
+    relies_on: tuple[str, ...] = ()
+    """The owner's declarations about the data."""
+
+
+def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the receipt of a private release."""
+    concentrated = plan.cost.epsilon is None
+    return {
+        **_common(release_id, origin),
+        "private": True,
+        "notice": None,
+        "guarantee": {
+            **plan.budget.to_dict(),
+            "rho": float(plan.cost.rho) if concentrated else None,
+            "unit": origin.unit,
+            "neighbours": NEIGHBOURS,
+        },
+        "plan": plan.to_dict(),
+        "plan_digest": plan.digest,
+        "space": plan.space,
+        "marginals": plan.marginals,
+        "tables": {name: _noise(noise, plan.step_of(name)) for name, noise in plan.calibration.tables.items()},
+        "grid": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
+        "sample_rate": None if plan.sample_rate is None else float(plan.sample_rate),
+        "relies_on": [*plan.relies_on, *origin.relies_on],
+        "ledger": dict(ledger),
+    }
+
+
+def exact_receipt(origin: Origin, *, release_id: str, step: Fraction, g: int, space: str) -> dict[str, Any]:
+    """Write the receipt of exact sums, which promise nothing."""
+    no_noise = {"mechanism": "none", "scale": 0.0, "sd_user": 0.0, "threshold": None}
+    return {
+        **_common(release_id, origin),
+        "private": False,
+        "notice": NOT_PRIVATE,
+        "guarantee": {"epsilon": None, "delta": None, "rho": None, "unit": origin.unit, "neighbours": NEIGHBOURS},
+        "plan": None,
+        "plan_digest": None,
+        "space": space,
+        "marginals": "measured",
+        "tables": {name: dict(no_noise) for name in TABLES},
+        "grid": {"step": float(step), "g": g},
+        "sample_rate": None,
+        "relies_on": list(origin.relies_on),
+        "ledger": None,
+    }
+
+
+def _common(release_id: str, origin: Origin) -> dict[str, Any]:
+    versions = {"ddpmi": metadata.version("ddpmi"), "python": platform.python_version(), origin.engine: origin.version}
+    return {
+        "format": RELEASE_FORMAT,
+        "release_id": release_id,
+        "dataset": origin.dataset,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "engine": origin.engine,
+        "versions": versions,
+    }
+
+
+def _noise(noise: TableNoise, grid: Fraction) -> dict[str, Any]:
+    found, bound = noise.describe(grid), noise.mechanism.bound
+    return found if bound is None else found | {"bound": bound}
+
+
+def describe(receipt: Mapping[str, Any]) -> str:
+    """Write a receipt as text for people."""
+    promise = receipt["guarantee"]
+    made_by = f"ddpmi {receipt['versions']['ddpmi']} on {receipt['engine']}"
+    lines = [
+        f"Release {receipt['release_id']} of dataset {receipt['dataset']!r}, made {receipt['created']} with {made_by}"
+    ]
+    if not receipt["private"]:
+        lines += [
+            "",
+            f"{receipt['notice']}: these sums carry no guarantee. Use them for public data and evaluation only.",
+        ]
+    else:
+        lines += [
+            "",
+            "Promise",
+            f"  epsilon={promise['epsilon']:g}, delta={promise['delta']:g} for every unit (column {promise['unit']!r})",
+            f"  neighbours: {promise['neighbours']}",
+        ]
+        if promise["rho"] is not None:
+            lines.append(f"  from rho={promise['rho']:g} (zero-concentrated)")
+    lines += ["", *_noise_lines(receipt)]
+    if receipt["relies_on"]:
+        lines += ["", "Relies on", *(f"  {text}" for text in receipt["relies_on"])]
+    if receipt["ledger"]:
+        spent, left = receipt["ledger"]["spent"], receipt["ledger"]["left"]
+        lines += [
+            "",
+            f"Ledger entry {receipt['ledger']['entry']}",
+            f"  spent then: epsilon={spent['epsilon']:g}, delta={spent['delta']:g}",
+            f"  left then:  epsilon={left['epsilon']:g}, delta={left['delta']:g}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _noise_lines(receipt: Mapping[str, Any]) -> list[str]:
+    lines = ["Noise", f"  {'table':<10}{'mechanism':<20}{'scale':>14}{'sd':>14}{'threshold':>12}"]
+    for name, noise in receipt["tables"].items():
+        shown = "-" if noise["threshold"] is None else noise["threshold"]
+        lines.append(f"  {name:<10}{noise['mechanism']:<20}{noise['scale']:>14.6g}{noise['sd_user']:>14.6g}{shown:>12}")
+    lines.append(
+        f"  scale and threshold in grid steps of {receipt['grid']['step']:g}/2^{receipt['grid']['g']}, sd in the user's units"
+    )
+    lines += [
+        f"  noise of {name} is held within {noise['bound']}, so that {name} without units never reach the threshold"
+        for name, noise in receipt["tables"].items()
+        if noise.get("bound") is not None
+    ]
+    if (receipt.get("plan") or {}).get("complete"):
+        lines.append(
+            "  pairs below the threshold are released too, if their feature and their label each have a pair above it"
+        )
+    if receipt.get("sample_rate"):
+        lines.append(
+            f"  each unit took part with probability {receipt['sample_rate']:g}; divide a sum by it to estimate the count"
+        )
+    return lines

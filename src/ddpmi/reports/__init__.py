@@ -1,0 +1,4 @@
+"""Pages made from a ranking, of released numbers only.
+
+- page: one HTML file.
+"""

@@ -1,0 +1,149 @@
+"""Text for people: names made safe for terminals, HTML and CSV, numbers and sentences, and new files.
+
+Names come from data and may hold any characters: terminal codes, HTML or spreadsheet formulas.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import tempfile
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddpmi.errors import InputError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+NOT_PRIVATE = "NOT PRIVATE"
+"""The stamp of everything computed from exact sums."""
+
+# Control characters, bidirectional marks, line separators, invisible and tag characters, lone surrogates.
+# The joiners U+200C and U+200D stay: Persian, Indic scripts and emoji need them.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
+# The full-width forms too: some spreadsheets treat them alike.
+_FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+
+
+def printable(text: str) -> str:
+    r"""Escape characters that would control a terminal or reverse the reading order.
+
+    >>> print(printable("red\x1b[31m\u202egnp.exe"))
+    red\x1b[31m\u202egnp.exe
+    """
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def escape_html(text: str) -> str:
+    """Escape a name for element content and quoted attributes.
+
+    >>> escape_html("<script>'x'")
+    '&lt;script&gt;&#x27;x&#x27;'
+    """
+    return html.escape(printable(text), quote=True)
+
+
+def csv_safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Put ' before cells that a spreadsheet would run as a formula; all other cells stay.
+
+    >>> import pyarrow as pa
+    >>> csv_safe(pa.chunked_array([["=1+1", "plain"]])).to_pylist()
+    ["'=1+1", 'plain']
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    risky = pc.match_substring_regex(column, _FORMULA)
+    if not pc.any(risky).as_py():
+        return column
+    quote = pa.scalar("'", column.type)
+    return pc.if_else(risky, pc.binary_join_element_wise(quote, column, pa.scalar("", column.type)), column)
+
+
+def width_of(text: str) -> int:
+    """Return the width of a text in terminal cells: wide characters take two, combining ones none.
+
+    >>> width_of("日本"), width_of("abc")
+    (4, 3)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """Cut or pad a text to a number of terminal cells.
+
+    >>> fit("information", 6), fit("7", 3, right=True)
+    ('infor…', '  7')
+    """
+    if width_of(text) > width:
+        kept = ""
+        for character in text:
+            if width_of(kept + character) > width - 1:
+                break
+            kept += character
+        text = kept + "…" if width > 0 else ""
+    padding = " " * (width - width_of(text))
+    return padding + text if right else text + padding
+
+
+def number(value: float | None) -> str:
+    """Return a number with four significant digits, or a dash for None.
+
+    >>> number(0.0440979), number(12345678.0), number(None)
+    ('0.0441', '1.235e+07', '-')
+    """
+    return "-" if value is None else f"{value:.4g}"
+
+
+def promise(guarantee: Mapping[str, Any] | None, *, private: bool) -> str:
+    """Return the guarantee of a release in one sentence.
+
+    >>> promise({"epsilon": 1.0, "delta": 1e-7, "unit": "user_id"}, private=True)
+    'Differentially private: epsilon=1, delta=1e-07 for adding or removing all rows of one user_id.'
+    """
+    if not private or guarantee is None:
+        return f"{NOT_PRIVATE}: computed from exact sums; it may expose the people in the data."
+    epsilon, delta = (f"{float(guarantee[key]):g}" for key in ("epsilon", "delta"))
+    unit = printable(str(guarantee.get("unit") or "unit"))
+    spent = f"epsilon={epsilon}, delta={delta}"
+    return f"Differentially private: {spent} for adding or removing all rows of one {unit}."
+
+
+def write_new(path: str | os.PathLike[str], write: Callable[[Path], None], *, overwrite: bool = False) -> Path:
+    """Write a file under a temporary name in the same folder, then move it to its path when it is complete.
+
+    Args:
+        path: The path of the file.
+        write: Writes the file; called with the temporary path.
+        overwrite: Replace an existing file; without it an existing path is refused.
+
+    Returns:
+        The path.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_new(Path(folder) / "a.txt", lambda place: print(place.write_text("hello"))).name
+    5
+    'a.txt'
+    """
+    place = Path(path)
+    if place.is_dir() or (place.exists() and not overwrite):
+        raise InputError(f"{place.name} exists already.", hint="give another path, or overwrite=True")
+    if not place.parent.is_dir():
+        raise InputError(f"The folder of {place.name} does not exist.", hint="create it first")
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".ddpmi-") as folder:
+        # The same suffix: some writers choose the format by it.
+        draft = Path(folder) / ("draft" + place.suffix)
+        write(draft)
+        draft.replace(place)
+    return place

@@ -1,0 +1,137 @@
+"""`ddpmi rank`: tables, files, scores, orders and intervals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddpmi
+from ddpmi._typing import SCORES
+from ddpmi.cli import output
+from ddpmi.releases.release import Release
+from tests.support.cli_fixtures import Place, refused_clearly
+
+
+def test_tables_show_ten_and_files_show_all(ranked: Place) -> None:
+    """A table keeps ten of each label; csv, json and parquet keep everything unless --top is given."""
+    rows = json.loads(ranked.run("rank", "names", "--format", "json").out)
+    assert [row["rank"] for row in rows] == list(range(1, 26))
+    assert "20 of 25 pairs" in ranked.run("rank", "names").out
+    assert len(json.loads(ranked.run("rank", "names", "--format", "json", "--top", "3").out)) == 6
+    assert len(ranked.run("rank", "names", "--format", "csv", "--top", "3", "--per", "all").out.splitlines()) == 4
+
+
+def test_per_and_direction(ranked: Place) -> None:
+    """--per groups the rows and --direction keeps one of them."""
+    rows = json.loads(ranked.run("rank", "names", "--format", "json", "--per", "feature").out)
+    names = [row["feature"] for row in rows]
+    assert names == sorted(names)
+    for word in ("presence", "absence"):
+        rows = json.loads(ranked.run("rank", "names", "--format", "json", "--direction", word).out)
+        assert {row["direction"] for row in rows} == {word}
+
+
+def test_base_and_method(ranked: Place) -> None:
+    """--base 2 gives bits, and the paper's method agrees on exact sums."""
+    nats, bits, paper = (
+        json.loads(ranked.run("rank", "names", "--format", "json", *words).out)[0]["mi"]
+        for words in ((), ("--base", "2"), ("--method", "paper"))
+    )
+    assert bits == pytest.approx(nats / np.log(2))
+    assert paper == pytest.approx(nats)
+
+
+def test_narrow_terminals_keep_names_whole(ranked: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns shows fewer numbers, and no line is longer."""
+    monkeypatch.setattr(output, "_width", lambda: 80)
+    narrow = ranked.run("rank", "names").out
+    assert "interval" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
+    monkeypatch.setattr(output, "_width", lambda: 120)
+    assert "interval" in ranked.run("rank", "names").out
+
+
+def test_names_are_printed_literally(ranked: Place) -> None:
+    """Markup is not read, control characters are escaped, and no CSV cell starts a formula."""
+    table = ranked.run("rank", "names").out
+    assert r"[red]\x1b[31m=SUM(A1)" in table
+    assert "\x1b" not in table
+    ranked.write("sum.csv", [(unit, "=SUM(A1)", "x") for unit in range(9)])
+    assert ranked.run("exact", "sum.csv", "-o", "sum").code == 0
+    assert '"\'=SUM(A1)"' in ranked.run("rank", "sum", "--format", "csv").out
+
+
+def test_files_of_a_ranking(ranked: Place) -> None:
+    """-o writes the format that was named, or the one of its ending, and prints nothing."""
+    for words in (("-o", "a.csv"), ("-o", "b.txt", "--format", "csv"), ("-o", "c.txt"), ("-o", "d.json")):
+        ran = ranked.run("rank", "names", *words)
+        assert (ran.code, ran.out) == (0, "")
+    assert Path("a.csv").read_bytes() == Path("b.txt").read_bytes()
+    assert "20 of 25 pairs" in Path("c.txt").read_text(encoding="utf-8")
+    assert len(json.loads(Path("d.json").read_text(encoding="utf-8"))) == 25
+
+
+def test_rank_intervals_and_stable_top(place: Place) -> None:
+    """Rank intervals are columns when asked for, and the table ends with the stable top."""
+    place.release()
+    table = place.run("rank", "visits.release", "--rank-intervals")
+    assert "ranks" in table.out
+    assert table.out.splitlines()[-1].startswith("Stable top, 95% sure: ")
+    rows = json.loads(place.run("rank", "visits.release", "--rank-intervals", "--format", "json").out)
+    assert all(row["rank_low"] <= row["rank"] <= row["rank_high"] for row in rows)
+    assert "rank_low" not in place.run("rank", "visits.release", "--format", "json").out
+    refused = place.run("rank", "visits.release", "--rank-intervals", "--score", "chi2")
+    assert (refused.code, "Rank intervals" in refused.err) == (2, True)
+
+
+def test_orders_and_thresholds(place: Place) -> None:
+    """--order lower orders by the lower bound, and --thresholds every puts one on three tables."""
+    place.release("--thresholds", "every", "--strategy", "sample", "--mechanism", "laplace")
+    rows = json.loads(place.run("rank", "visits.release", "--order", "lower", "--format", "json").out)
+    assert [row["mi_low"] for row in rows] == sorted((row["mi_low"] for row in rows), reverse=True)
+    tables = json.loads(Path("visits.release/receipt.json").read_text(encoding="utf-8"))["tables"]
+    assert [name for name, noise in tables.items() if noise["threshold"] is not None] == ["pairs", "features", "labels"]
+    assert place.run("rank", "visits.release", "--order", "best").code == 2
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_scores(pair: Place, name: str) -> None:
+    """--score gives the rows of the library, best first, with their score."""
+    ran = pair.run("rank", "a", "--score", name, "--format", "json")
+    assert json.loads(ran.out) == ddpmi.rank(Release.load("a"), score=name).to_dicts()
+    shown = pair.run("rank", "a", "--score", name, "--top", "1").out
+    assert "score" in shown.splitlines()[1].split()
+
+
+def test_scores_on_a_narrow_terminal(pair: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table with a score still fits into 80 columns."""
+    monkeypatch.setattr(output, "_width", lambda: 80)
+    assert max(map(len, pair.run("rank", "a", "--score", "log_odds").out.splitlines()[1:])) <= 80
+
+
+RANKS = {
+    "top 0": ("--top", "0"),
+    "base 1": ("--base", "1"),
+    "parquet on stdout": ("--format", "parquet"),
+    "existing file": ("-o", "visits.csv"),
+    "unknown per": ("--per", "unit"),
+    "unknown score": ("--score", "magic"),
+}
+
+
+@pytest.mark.parametrize("words", RANKS.values(), ids=RANKS)
+def test_wrong_usage_of_rank(ranked: Place, words: tuple[str, ...]) -> None:
+    """Ranking refuses what it cannot do."""
+    ran = ranked.run("rank", "names", *words)
+    assert (ran.code, refused_clearly(ran)) == (2, True), ran.err
+
+
+def test_a_damaged_release(place: Place) -> None:
+    """A release that lost a table fails with exit 1."""
+    place.release()
+    Path("visits.release/pairs/part-0.parquet").unlink()
+    ran = place.run("rank", "visits.release")
+    assert (ran.code, refused_clearly(ran) or "Hint" not in ran.err) == (1, True)

@@ -1,0 +1,380 @@
+"""The one door: it charges first, reads once, publishes once, and leaks nothing on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import ddpmi
+from ddpmi import (
+    Bounds,
+    Budget,
+    BudgetExceeded,
+    EngineError,
+    InputError,
+    Ledger,
+    LedgerError,
+    Plan,
+    Release,
+    ReleaseError,
+)
+from ddpmi.curator import door
+from ddpmi.curator.drawing import Reading, measure, summed_by
+from ddpmi.engines.duckdb.engine import DuckDBEngine
+from ddpmi.testing import exact_sums, seeded_release
+from tests.support.release_fixtures import states, two_groups
+
+PLAN = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3))
+
+
+def data(units: int = 400) -> pa.Table:
+    """Two groups, a secret feature, and a secret label."""
+    secret = {"unit": ["u1"], "feature": ["common"], "label": ["SECRET-LABEL"]}
+    return pa.concat_tables([two_groups(units), pa.table(secret)])
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "test.ledger", limit=Budget(10, 1e-2))
+
+
+def test_a_release_finds_what_sets_groups_apart(ledger: Ledger) -> None:
+    """The planted features come first in their group and rare keys do not appear."""
+    plan = Plan(
+        budget=Budget(8, 1e-4), bounds=Bounds(pairs=3)
+    )  # noise of a few units against thousands: no chance decides
+    found = ddpmi.release(ddpmi.observe(data(4000)), plan, ledger=ledger)
+    ranking = ddpmi.rank(found).top(1, direction="presence")
+    assert {(row["label"], row["feature"]) for row in ranking.to_dicts()} == {("a", "own-a"), ("b", "own-b")}
+    assert "SECRET" not in str(found.pairs.to_pylist())
+
+
+def test_the_charge_comes_before_the_first_row(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the engine is opened the ledger already holds the charge."""
+    seen = []
+    opened = DuckDBEngine.__init__
+
+    def spy(self, source, columns, **more: object) -> None:
+        seen.append(states(ledger))
+        opened(self, source, columns, **more)
+
+    obs = ddpmi.observe(data())
+    monkeypatch.setattr(DuckDBEngine, "__init__", spy)
+    ddpmi.release(obs, PLAN, ledger=ledger)
+    assert (seen, states(ledger)) == ([["charged"]], ["released"])
+
+
+def test_a_refused_release_reads_nothing_and_leaves_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too little budget stops before the data is opened."""
+    ledger = Ledger(tmp_path / "small.ledger", limit=Budget(0.5, 1e-3))
+    obs = ddpmi.observe(data())
+    monkeypatch.setattr(DuckDBEngine, "__init__", lambda *_: pytest.fail("the data was opened"))
+    with pytest.raises(BudgetExceeded, match="Hint:"):
+        ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out")
+    assert (states(ledger), (tmp_path / "out").exists()) == ([], False)
+
+
+@pytest.mark.parametrize("error", [EngineError("it failed"), KeyboardInterrupt(), MemoryError()])
+def test_a_failure_after_the_charge_keeps_it_and_leaves_nothing_behind(ledger, tmp_path, monkeypatch, error) -> None:
+    """Budget stays spent, no folder appears, and the error says so."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(door, "measure", fail)
+    with pytest.raises(type(error)) as caught:
+        ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
+    assert "charge stays" in caught.value.__notes__[0]
+    assert states(ledger) == ["abandoned"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["test.ledger"]
+
+
+def test_an_existing_folder_is_refused_before_anything_is_spent(ledger: Ledger, tmp_path: Path) -> None:
+    """A release never overwrites."""
+    (tmp_path / "out").mkdir()
+    with pytest.raises(ReleaseError, match="exists already"):
+        ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
+    assert states(ledger) == []
+
+
+def test_a_charged_id_returns_the_stored_release_without_opening_the_data(ledger, tmp_path, monkeypatch) -> None:
+    """A retry gives the same bytes and costs nothing."""
+    obs = ddpmi.observe(data())
+    first = ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
+    monkeypatch.setattr(DuckDBEngine, "__init__", lambda *_: pytest.fail("the data was opened"))
+    again = ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
+    assert again.pairs.equals(first.pairs)
+    assert len(states(ledger)) == 1
+
+
+def test_a_charged_id_is_never_drawn_again(ledger: Ledger, tmp_path: Path) -> None:
+    """Another plan, other columns, another folder or none at all: refused."""
+    obs = ddpmi.observe(data())
+    ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
+    other = Plan(budget=Budget(2, 1e-4), bounds=Bounds(pairs=3))
+    with pytest.raises(LedgerError, match="another plan"):
+        ddpmi.release(obs, other, ledger=ledger, to=tmp_path / "out", release_id="monday")
+    renamed = ddpmi.observe(data().rename_columns(["id", "feature", "label"]))
+    with pytest.raises(LedgerError, match="other columns"):
+        ddpmi.release(renamed, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
+    with pytest.raises(ReleaseError, match="not a release"):
+        ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "elsewhere", release_id="monday")
+    with pytest.raises(ReleaseError, match="memory only"):
+        ddpmi.release(obs, PLAN, ledger=ledger, release_id="monday")
+    assert len(states(ledger)) == 1
+
+
+def test_two_releases_have_different_noise(ledger: Ledger) -> None:
+    """Fresh noise every time: four equal totals would mean a fixed key (false alarm below 1e-9)."""
+    obs = ddpmi.observe(data())
+    plan = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3, labels=2))
+    assert len({ddpmi.release(obs, plan, ledger=ledger).total for _ in range(4)}) > 1
+
+
+def test_a_release_is_materialised_once(ledger: Ledger, tmp_path: Path) -> None:
+    """Memory, a second look and the folder hold the same bytes."""
+    found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
+    stored = Release.load(tmp_path / "out")
+    for name in ("pairs", "features", "labels"):
+        assert getattr(found, name).equals(getattr(stored, name))
+    assert (found.total, found.receipt) == (stored.total, stored.receipt)
+
+
+def test_rows_are_sorted_by_key_bytes(ledger: Ledger) -> None:
+    """The order of released rows says nothing about the order of input."""
+    found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger)
+    keys = [(row["feature"].encode(), row["label"].encode()) for row in found.pairs.to_pylist()]
+    assert keys == sorted(keys)
+
+
+def test_shuffled_rows_give_the_same_release_for_the_same_noise() -> None:
+    """With one seed, input order changes no key that is shown and no order of rows."""
+    table = data()
+    turned = table.take(list(range(table.num_rows - 1, -1, -1)))
+    one, two = (seeded_release(ddpmi.observe(rows), PLAN, seed=1) for rows in (table, turned))
+    assert one.pairs.column("feature").to_pylist() == two.pairs.column("feature").to_pylist()
+
+
+def test_several_plans_share_one_pass(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six epsilons read the data once, are charged together, and differ in noise."""
+    count = []
+    opened = door.summed_by
+    monkeypatch.setattr(door, "summed_by", lambda *a, **k: count.append(1) or opened(*a, **k))
+    plans = [Plan(budget=Budget(e, 1e-4), bounds=Bounds(pairs=3), mechanism="gaussian") for e in (0.5, 1, 2)]
+    targets = [tmp_path / f"r{n}" for n in range(3)]
+    found = ddpmi.release_many(ddpmi.observe(data()), plans, ledger=ledger, to=targets)
+    assert (len(count), states(ledger)) == (1, ["released"] * 3)
+    assert [Release.load(path).plan.budget.epsilon for path in targets] == [plan.budget.epsilon for plan in plans]
+    assert len({release.total for release in found}) > 1
+
+
+def test_a_failure_between_releases_keeps_those_that_are_out(ledger: Ledger, tmp_path: Path, monkeypatch) -> None:
+    """The published one stays released, the others are abandoned, and all are charged."""
+    drawn = door.measure
+
+    def fail_second(engine, reading):
+        if any(tmp_path.glob("r*")):
+            raise EngineError("it failed")
+        return drawn(engine, reading)
+
+    monkeypatch.setattr(door, "measure", fail_second)
+    plans = [Plan(budget=Budget(e, 1e-4), bounds=Bounds(pairs=3), mechanism="gaussian") for e in (0.5, 1, 2)]
+    with pytest.raises(EngineError):
+        ddpmi.release_many(ddpmi.observe(data()), plans, ledger=ledger, to=[tmp_path / f"r{n}" for n in range(3)])
+    assert states(ledger) == ["released", "abandoned", "abandoned"]
+    assert Release.load(tmp_path / "r0").pairs.num_rows > 0
+
+
+def test_several_plans_are_charged_all_or_none(tmp_path: Path) -> None:
+    """When the sum does not fit, nothing is spent."""
+    ledger = Ledger(tmp_path / "small.ledger", limit=Budget(1, 2e-4))
+    plans = [Plan(budget=Budget(e, 1e-4), bounds=Bounds(pairs=3), mechanism="gaussian") for e in (0.9, 0.9)]
+    with pytest.raises(BudgetExceeded):
+        ddpmi.release_many(ddpmi.observe(data()), plans, ledger=ledger)
+    assert states(ledger) == []
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        [],
+        [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=4))],
+        [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), distinct=True)],
+        [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), space="units")],
+        [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), labels_only=["a"])],
+        [Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), public_labels=names) for names in (["a"], ["b"])],
+    ],
+)
+def test_plans_that_cannot_share_a_pass_are_refused(ledger: Ledger, plans: list[Plan]) -> None:
+    """Different bounds need different sums."""
+    with pytest.raises(InputError, match="Hint:"):
+        ddpmi.release_many(ddpmi.observe(data()), plans, ledger=ledger)
+    assert states(ledger) == []
+
+
+def test_an_empty_release_is_a_release(ledger: Ledger, tmp_path: Path) -> None:
+    """Too few units: charged, saved, empty, and still rankable."""
+    found = ddpmi.release(ddpmi.observe(data(3)), PLAN, ledger=ledger, to=tmp_path / "out")
+    assert (found.pairs.num_rows, found.features.num_rows, found.labels.num_rows) == (0, 0, 0)
+    assert len(ddpmi.rank(Release.load(tmp_path / "out"))) == 0
+    assert states(ledger) == ["released"]
+
+
+def test_no_rows_at_all_is_a_release_too(ledger: Ledger) -> None:
+    """No error reveals whether a table is empty or has few rows."""
+    empty = data(1).slice(0, 0)
+    assert ddpmi.release(ddpmi.observe(empty), PLAN, ledger=ledger).pairs.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds"),
+    [("value", Bounds(pairs=3)), (None, Bounds(pairs=3, clip=5))],
+)
+def test_value_and_clip_come_together(ledger: Ledger, value: str | None, bounds: Bounds) -> None:
+    """A value without a clip, or a clip without a value, is refused before anything is spent."""
+    table = data().append_column("value", pa.array([1.0] * data().num_rows))
+    with pytest.raises(InputError, match="clip"):
+        ddpmi.release(ddpmi.observe(table, value=value), Plan(budget=Budget(1, 1e-4), bounds=bounds), ledger=ledger)
+    assert states(ledger) == []
+
+
+def test_a_query_needs_the_owners_word(ledger: Ledger) -> None:
+    """A relation that may hide a LIMIT is refused until the owner attests it, and the receipt keeps the word."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("rows", data())
+        obs = ddpmi.observe(connection.sql("SELECT * FROM rows LIMIT 10"))
+        with pytest.raises(InputError, match="row_local=True"):
+            ddpmi.release(obs, PLAN, ledger=ledger)
+        attested = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), row_local=True)
+        assert "depends on one unit" in ddpmi.release(obs, attested, ledger=ledger).receipt["relies_on"][0]
+
+
+@pytest.mark.parametrize("wrong", ["", "a b", "../x", "-x", "x" * 101, 7])
+def test_release_ids_are_plain(ledger: Ledger, wrong: object) -> None:
+    """An id that could be a path, a flag or a sentence is refused."""
+    with pytest.raises(InputError, match="release_id"):
+        ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, release_id=wrong)
+
+
+def test_the_receipt_has_every_field_and_no_secret(ledger: Ledger, tmp_path: Path) -> None:
+    """Section by section as documented; no path, salt, row or exact count."""
+    found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
+    fields = "format release_id dataset created private notice guarantee plan plan_digest tables grid relies_on engine versions ledger "
+    fields += "space marginals sample_rate"
+    assert set(found.receipt) == set(fields.split())
+    text = json.dumps(found.receipt)
+    assert str(tmp_path) not in text
+    assert "SECRET" not in text
+    assert "salt" not in text
+    assert Plan.from_dict(found.receipt["plan"]) == PLAN
+    assert set(found.receipt["ledger"]) == {"entry", "spent", "left"}
+
+
+def test_exact_is_stamped_and_charges_nothing(tmp_path: Path) -> None:
+    """Exact sums say NOT PRIVATE in the receipt and count each unit once per pair."""
+    found = ddpmi.exact(ddpmi.observe(data()), to=tmp_path / "out")
+    assert (found.private, found.receipt["notice"], found.receipt["ledger"]) == (False, "NOT PRIVATE", None)
+    sums = {(row["feature"], row["label"]): row["sum"] for row in found.pairs.to_pylist()}
+    assert sums["common", "a"] == 200
+    assert sums["SECRET-FEATURE", "a"] == 1
+    assert found.total == sum(sums.values())
+
+
+def test_rows_without_a_unit_count_nowhere() -> None:
+    """A missing unit is neither one giant unit nor many small ones, also where no join would drop it."""
+    rows = pa.table({"unit": ["u", None, None], "feature": ["f", "f", "g"], "label": ["x"] * 3})
+    assert ddpmi.exact(ddpmi.observe(rows)).pairs.to_pylist() == [{"feature": "f", "label": "x", "sum": 1}]
+    plan = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=1), distinct="units")
+    assert exact_sums(ddpmi.observe(rows), plan)["pairs"].num_rows == 1
+
+
+def test_exact_sums_decimal_values_on_a_fine_grid() -> None:
+    """Unclipped decimals keep six digits; integers stay whole."""
+    table = pa.table(
+        {"unit": ["u", "u", "v"], "feature": ["f"] * 3, "label": ["l"] * 3, "value": [0.25, 0.5, float("nan")]}
+    )
+    found = ddpmi.exact(ddpmi.observe(table, value="value"))
+    assert found.total * found.receipt["grid"]["step"] == 0.75
+
+
+def test_exact_with_bounds_gives_the_sums_that_noise_would_be_added_to() -> None:
+    """Bounded exact sums are those of a Laplace plan with the same bounds."""
+    obs = ddpmi.observe(data())
+    plan = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=2, labels=2), mechanism="laplace")
+    exact = ddpmi.exact(obs, bounds=Bounds(pairs=2, labels=2)).pairs
+    bounded = exact_sums(obs, plan)["pairs"].sort_by([("feature", "ascending"), ("label", "ascending")])
+    assert exact.to_pylist() == bounded.to_pylist()
+
+
+def test_nothing_temporary_outlives_a_release(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spill folders are private to the user and gone after the run."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = []
+    opened = DuckDBEngine.run
+
+    def spy(self, *args: object, **kwargs: object) -> None:
+        seen.append(stat.S_IMODE(os.stat(self._spill).st_mode))
+        opened(self, *args, **kwargs)
+
+    monkeypatch.setattr(DuckDBEngine, "run", spy)
+    ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger)
+    assert set(seen) == {0o700}
+    assert [path.name for path in tmp_path.iterdir()] == ["test.ledger"]
+
+
+def test_an_engine_failure_shows_no_row(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversion error that quotes a cell is replaced by one that does not."""
+    obs = ddpmi.observe(data())
+    plan_phases = Plan.phases
+
+    def broken(self, dialect, **options: object):
+        from ddpmi.pipeline.steps import Step
+
+        boom = Step(name="boom", sql="SELECT CAST(feature AS INTEGER) FROM rows", shape="", freeze=True)
+        return [[*phase, boom] for phase in plan_phases(self, dialect, **options)]
+
+    monkeypatch.setattr(Plan, "phases", broken)
+    with pytest.raises(EngineError) as caught:
+        ddpmi.release(obs, PLAN, ledger=ledger)
+    assert "common" not in "".join([str(caught.value), *caught.value.__notes__])
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_progress_names_stages(ledger: Ledger) -> None:
+    """The callback hears at least of the noise, and never of a count."""
+    heard = []
+    ddpmi.release(
+        ddpmi.observe(data()), PLAN, ledger=ledger, progress=lambda stage, fraction: heard.append((stage, fraction))
+    )
+    assert ("draw noise", None) in heard
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_every_table_carries_noise_of_the_declared_width(mechanism: str) -> None:
+    """Over 400 draws the spread of each table is its declared sd to 25 percent (false alarm below 1e-7), centred at 0."""
+    rows = pa.table(
+        {"unit": [str(n) for n in range(3000)], "feature": ["f", "g", "h"] * 1000, "label": ["x", "y"] * 1500}
+    )
+    plan = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), mechanism=mechanism)
+    obs = ddpmi.observe(rows)
+    truth = {name: table.to_pylist() for name, table in exact_sums(obs, plan).items()}
+    errors: dict[str, list[int]] = {name: [] for name in truth}
+    with summed_by(obs, plan, salt="s") as engine:
+        for _ in range(400):
+            drawn = measure(engine, Reading.of(plan))
+            for name, exact_rows in truth.items():
+                sums = {tuple(row.values())[:-1]: row["sum"] for row in drawn.scan(name).to_pylist()}
+                errors[name] += [sums[tuple(row.values())[:-1]] - row["sum"] for row in exact_rows]
+    for name, noise in plan.calibration.tables.items():
+        spread = (sum(e * e for e in errors[name]) / len(errors[name])) ** 0.5
+        assert 0.75 < spread / noise.mechanism.sd < 1.25, name
+        assert abs(sum(errors[name])) < 6 * noise.mechanism.sd * len(errors[name]) ** 0.5, name

@@ -1,0 +1,143 @@
+"""Plans: free, exact, printable and restorable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+
+import pytest
+import sqlglot
+
+from ddpmi import Bounds, Budget, InputError, Plan
+from ddpmi.pipeline.dialects import DUCKDB
+from ddpmi.planning.plan import default_shares
+
+BUDGET = Budget(1, 1e-7)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mechanism": "laplace"},
+        {"bounds": Bounds(pairs=3, clip="0.3", step="0.1", labels=2)},
+        {"bounds": Bounds(pairs=1), "distinct": "units"},
+        {"distinct": True, "row_local": True},
+        {"shares": {"pairs": 0.4, "features": 0.3, "labels": 0.2, "total": 0.1}},
+        {"budget": Budget(Fraction(1, 3), 1e-9)},
+    ],
+)
+def test_a_plan_survives_a_round_trip(options: dict[str, object]) -> None:
+    """from_dict restores the same plan with the same digest."""
+    plan = Plan(**{"budget": BUDGET, "bounds": Bounds(pairs=50), **options})
+    restored = Plan.from_dict(plan.to_dict())
+    assert (restored, restored.digest) == (plan, plan.digest)
+
+
+def test_any_changed_parameter_changes_the_digest() -> None:
+    """The digest depends on all parameters."""
+    plans = [
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50)),
+        Plan(budget=Budget(2, 1e-7), bounds=Bounds(pairs=50)),
+        Plan(budget=BUDGET, bounds=Bounds(pairs=51)),
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50, labels=2)),
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50), mechanism="laplace"),
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50), distinct=True),
+    ]
+    assert len({plan.digest for plan in plans}) == len(plans)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"budget": 1},
+        {"bounds": {"pairs": 5}},
+        {"mechanism": "uniform"},
+        {"distinct": "rows"},
+        {"distinct": "units"},
+        {"shares": {"pairs": 1}},
+        {"shares": {"pairs": 0.7, "features": 0.23, "labels": 0.06, "total": 0.02}},
+        {"shares": {"pairs": 1, "features": 0, "labels": 0, "total": 0}},
+        {"shares": 0.5},
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused_with_a_hint(wrong: dict[str, object]) -> None:
+    """Each wrong parameter is an InputError that says what to do."""
+    with pytest.raises(InputError, match="Hint:"):
+        Plan(**{"budget": BUDGET, "bounds": Bounds(pairs=50), **wrong})
+
+
+def test_a_plan_of_another_format_is_refused() -> None:
+    """A newer plan is not half understood."""
+    with pytest.raises(InputError, match="format"):
+        Plan.from_dict({**Plan(budget=BUDGET, bounds=Bounds(pairs=50)).to_dict(), "format": 99})
+
+
+def test_a_plan_holds_the_mechanism_and_shares_that_were_chosen() -> None:
+    """What is stored says what will be done: "auto" and missing shares are replaced by what they mean, and survive a round trip."""
+    light, heavy = (Plan(budget=BUDGET, bounds=Bounds(pairs=pairs)) for pairs in (1, 50))
+    assert (light.mechanism, heavy.mechanism) == ("laplace", "gaussian")
+    assert (light.shares, heavy.shares) == (default_shares("laplace"), default_shares("gaussian"))
+    assert [Plan.from_dict(plan.to_dict()) for plan in (light, heavy)] == [light, heavy]
+    listed, found = (
+        Plan(budget=BUDGET, bounds=Bounds(pairs=50), grid=True, public_labels=labels) for labels in (["a"], None)
+    )
+    assert (listed.shares, found.shares) == (heavy.shares, default_shares("gaussian", finding_labels=True))
+
+
+def test_given_shares_are_kept_for_both_mechanisms() -> None:
+    """Shares of the user are never replaced by defaults."""
+    shares = {"pairs": 0.4, "features": 0.3, "labels": 0.2, "total": 0.1}
+    for pairs in (1, 50):
+        made = Plan(budget=BUDGET, bounds=Bounds(pairs=pairs), shares=shares)
+        assert [float(share) for share in made.shares.values()] == [0.4, 0.3, 0.2, 0.1]
+
+
+def test_the_papers_way_samples_splits_equally_and_thresholds_everything() -> None:
+    """The preset is a plan like any other: it has a cost, a digest and a round trip, and takes other fields."""
+    made = Plan.paper(budget=BUDGET, bounds=Bounds(pairs=50, cap=60), row_local=True)
+    assert (made.bounds.strategy, made.bounds.cap, made.mechanism, made.thresholds) == (
+        "sample",
+        50,
+        "laplace",
+        "every",
+    )
+    assert len(set(made.shares.values())) == 1
+    assert made.cost.epsilon == 1
+    assert Plan.from_dict(made.to_dict()) == made
+    assert "thresholds: features and labels" in made.explain()
+
+
+@pytest.mark.parametrize("strategy", ["scale", "sample"])
+@pytest.mark.parametrize("clip", [None, 5])
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_every_step_is_sql_that_other_engines_can_parse(strategy, clip, mechanism) -> None:
+    """The text stays within what DuckDB, Spark and PostgreSQL all read."""
+    plan = Plan(budget=BUDGET, bounds=Bounds(pairs=5, clip=clip, strategy=strategy), mechanism=mechanism)
+    for step in plan.steps(DUCKDB):
+        for dialect in ("duckdb", "spark", "postgres"):
+            assert sqlglot.parse_one(step.sql.replace("$salt", "'s'"), read=dialect) is not None
+
+
+def test_relies_on_says_what_was_taken_on_trust() -> None:
+    """Declarations of the owner are listed, and nothing else is."""
+    assert Plan(budget=BUDGET, bounds=Bounds(pairs=5)).relies_on == []
+    assert len(Plan(budget=BUDGET, bounds=Bounds(pairs=5), distinct=True, row_local=True).relies_on) == 2
+
+
+def test_equal_plans_have_equal_digests() -> None:
+    """A number that equals True is kept as True, in the plan and in its receipt."""
+    one, true = (Plan(budget=BUDGET, bounds=Bounds(pairs=5), grid=grid, row_local=grid) for grid in (1, True))
+    assert one.to_dict()["grid"] is True
+    assert (one, one.digest) == (true, true.digest)
+
+
+def test_a_field_that_came_later_changes_no_earlier_plan() -> None:
+    """Plans without it keep the digest that they had before it existed, and texts of that time can be read."""
+    plain, whole = (Plan(budget=BUDGET, bounds=Bounds(pairs=5), complete=c) for c in (False, True))
+    text = plain.to_dict()
+    assert text.pop("complete") is False
+    assert Plan.from_dict(text) == plain
+    assert plain.digest == hashlib.sha256(json.dumps(text, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert whole.digest != plain.digest
