@@ -15,7 +15,7 @@ import pytest
 
 import ddpmi
 from ddpmi import Release
-from ddpmi.cli.app import main
+from ddpmi.cli import main
 from ddpmi.curator.door import check_fit
 from ddpmi.errors import InputError
 from ddpmi.information.scores import check_name

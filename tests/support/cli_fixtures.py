@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import ddpmi
-from ddpmi.cli.app import main
+from ddpmi.cli import main
 from ddpmi.ledger.ledger import Ledger
 
 SRC = Path(__file__).resolve().parents[2] / "src"

@@ -1,4 +1,4 @@
-"""The program ``ddpmi``: its commands, `main`, and the exit code of each way to end.
+"""The program ``ddpmi``: its commands, and the exit code of each way to end.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 130 interrupted.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError, Parameter
 
+from ddpmi.cli import interrupts
 from ddpmi.cli.commands import (
     cascade,
     compare,
@@ -34,7 +35,7 @@ from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FAILED, WRONG_USAGE, REFUSED, INTERRUPTED = 1, 2, 3, 130
+FAILED, WRONG_USAGE, REFUSED, INTERRUPTED = 1, 2, 3, interrupts.EXIT_CODE
 
 
 def _version() -> str:
@@ -65,7 +66,7 @@ for _command in (
     _command.register(app)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one for each way to end
+def execute(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one 
     Returns:
         The exit code.
 
-    >>> main(["ledger", "show", "no.ledger"])
+    >>> execute(["ledger", "show", "no.ledger"])
     2
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -83,21 +84,26 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911 - one 
         logging.root.addHandler(logging.NullHandler())
     try:
         return _run(words)
-    except CycloptsError as error:
+    except BaseException as error:  # noqa: BLE001 - a traceback may quote rows
+        if interrupts.was_interrupted(error):
+            say_error("Interrupted.", notes=_notes_of(error))
+            return INTERRUPTED
+        return _end(error)
+
+
+def _end(error: BaseException) -> int:
+    """Print an error, and return its exit code."""
+    if isinstance(error, CycloptsError):
         say_error(str(error), f"{_command_of(error)} --help")
         return WRONG_USAGE
-    except DdpmiError as error:
+    if isinstance(error, DdpmiError):
         return _end_refused(error)
-    except KeyboardInterrupt as error:
-        say_error("Interrupted.", notes=_notes_of(error))
-        return INTERRUPTED
-    except (BrokenPipeError, SystemExit):
+    if isinstance(error, (BrokenPipeError, SystemExit)):
         # Cyclopts raises SystemExit when it prints help to a closed pipe.
         return _end_closed_pipe()
-    except OSError as error:
+    if isinstance(error, OSError):
         return _end_os_error(error)
-    except Exception as error:  # noqa: BLE001 - a traceback may quote rows
-        return _end_unexpected(error)
+    return _end_unexpected(error)
 
 
 def _run(words: list[str]) -> int:
@@ -144,7 +150,7 @@ def _end_os_error(error: OSError) -> int:
     return FAILED
 
 
-def _end_unexpected(error: Exception) -> int:
+def _end_unexpected(error: BaseException) -> int:
     """Print the type of an error alone, because its message may quote rows."""
     if os.environ.get("DDPMI_DEBUG") == "1":
         traceback.print_exception(error)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ddpmi.cli.app import main
+from ddpmi.cli import main
 from ddpmi.cli.commands import demo
 from ddpmi.datasets import nycflights
 from ddpmi.errors import MissingExtra

@@ -204,18 +204,19 @@ class DuckDBEngine:
 
     def run(self, step: Step, *, salt: str = "", progress: Callable[[float], None] | None = None) -> None:
         """Define a view; a step to be frozen is evaluated once into a table of this connection."""
-        self._drop(step.name)
         kind = "TABLE" if step.freeze else "VIEW"
         statement = f"CREATE TEMP {kind} {quote(step.name)} AS {step.sql}"
         with _own_errors(f"compute {step.name}"), polled(self._fraction, progress if step.freeze else None):
+            self._drop(step.name)
             # The parser decides: a text or a name in the caller's expression may look like the parameter.
             wanted = self._connection.extract_statements(statement)[0].named_parameters
             self._connection.execute(statement, {"salt": salt} if "salt" in wanted else None)
 
     def put(self, name: str, table: pa.Table) -> None:
         """Register a small table of public keys."""
-        self._drop(name)
-        self._connection.register(name, table)
+        with _own_errors(f"keep {name}"):
+            self._drop(name)
+            self._connection.register(name, table)
 
     def _drop(self, name: str) -> None:
         """Remove a table of this name, which an earlier release from the same sums made."""
