@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +15,19 @@ from ddpmi.cli import interrupts
 from ddpmi.ledger.ledger import Ledger
 from tests.support.cli_fixtures import SRC, Place
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_works() -> Iterator[None]:
+    """Restore Ctrl-C, which shells switch off for programs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
 
 # Presses Ctrl-C when a module is first imported.
 PRESSED_AT_IMPORT = """import os, signal, sys
