@@ -6,16 +6,18 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ddpmi.errors import BudgetExceeded, LedgerError
+from ddpmi.errors import BudgetExceeded, InputError, LedgerError
 from ddpmi.ledger import ledger as ledger_module
 from ddpmi.ledger import storage
+from ddpmi.ledger.entries import Terms
 from ddpmi.ledger.ledger import Charge, Ledger, upgrade_ledger
-from ddpmi.ledger.storage import APPLICATION_ID, chained, schema, upgrade
+from ddpmi.ledger.storage import APPLICATION_ID, SCHEMA_VERSION, chained, schema, upgrade
 from ddpmi.privacy.budget import Budget
 from tests.support.ledger_fixtures import edit, laplace, old_ledger
 
@@ -32,18 +34,20 @@ if TYPE_CHECKING:
         "DELETE FROM charges",
         "DELETE FROM limits",
         "DELETE FROM events",
-        "REPLACE INTO limits VALUES (1, '', 1, 1, 1)",
-        "REPLACE INTO charges SELECT id, 'x', dataset, mechanism, 0, 0, 0, 1, 0, '', '', '' FROM charges",
-        "REPLACE INTO charges SELECT 2, release_id, dataset, '', 0, 0, 0, 1, 0, '', '', '' FROM charges",
-        "INSERT INTO charges VALUES (2, 'b', 'default', '', 900000000000, 0, 500000000001, 1, 0, '', '', '')",
-        "INSERT INTO charges VALUES (2, 'b', 'default', '', NULL, 9000000000000000, 0, 1, 0, '', '', '')",
-        "INSERT INTO charges VALUES (2, 'b', 'default', '', 3600000000000, 900000000000000, 0, 1,0,'','','')",
-        "INSERT INTO charges VALUES (2, 'b', 'default', '', -1, -1, 0, 1, 0, '', '', '')",
-        "INSERT INTO charges VALUES (2, 'b', 'default', '', 0.5, 0, 0, 1, 0, '', '', '')",
-        "INSERT INTO events VALUES (9, 'released', 1, '', '')",
-        "INSERT INTO events VALUES (3, 'created', NULL, '', '')",
-        "INSERT INTO events VALUES (3, 'charged', 1, '', '')",
-        "INSERT INTO events VALUES (3, 'refunded', 1, '', '')",
+        "REPLACE INTO limits VALUES (1, '', 1, 1, 1, NULL, NULL)",
+        "REPLACE INTO charges SELECT id, 'x', dataset, mechanism, 0, 0, 0, 1, 0, '', '', '', '', '', '' FROM charges",
+        "REPLACE INTO charges SELECT 2, release_id, dataset, '', 0, 0, 0, 1, 0, '', '', '', '', '', '' FROM charges",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', 900000000000, 0, 500000000001, 1, 0, '', '', '', '', '', '')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', NULL, 9000000000000000, 0, 1, 0, '', '', '', '', '', '')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', 3600000000000, 900000000000000, 0, 1,0,'','','','','','')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', -1, -1, 0, 1, 0, '', '', '', '', '', '')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', 0.5, 0, 0, 1, 0, '', '', '', '', '', '')",
+        "INSERT INTO events VALUES (9, 'released', 1, '', '', NULL)",
+        "INSERT INTO events VALUES (3, 'created', NULL, '', '', NULL)",
+        "INSERT INTO events VALUES (3, 'charged', 1, '', '', NULL)",
+        "INSERT INTO events VALUES (3, 'refunded', 1, '', '', NULL)",
+        "INSERT INTO events VALUES (3, 'abandoned', 1, '', '', 'digest')",
+        "INSERT INTO charges VALUES (2, 'b', 'default', '', 0, 0, 0, 1, 0, '', '', '', '', NULL, '')",
     ],
 )
 def test_the_file_guards_itself(path: Path, statement: str) -> None:
@@ -62,7 +66,7 @@ def test_the_file_guards_itself(path: Path, statement: str) -> None:
         ("UPDATE charges SET dataset = 'other' WHERE id = 2",),
         ("UPDATE limits SET epsilon = epsilon * 2",),
         ("UPDATE limits SET rho = rho + 1",),
-        ("UPDATE events SET kind = 'abandoned' WHERE kind = 'released'",),
+        ("UPDATE events SET kind = 'abandoned', receipt_digest = NULL WHERE kind = 'released'",),
         ("UPDATE events SET time = '' WHERE seq = 2",),
         ("DELETE FROM events WHERE seq = 3",),
         ("DELETE FROM events WHERE seq = 2", "DELETE FROM charges WHERE id = 1"),
@@ -70,14 +74,22 @@ def test_the_file_guards_itself(path: Path, statement: str) -> None:
         ("DELETE FROM charges WHERE id = 2",),
         ("DELETE FROM events",),
         ("DELETE FROM limits",),
-        ("INSERT INTO charges VALUES (3, 'c', 'default', '', 0, 0, 0, 1, 0, '', '', '')",),
+        ("UPDATE charges SET why = 'else' WHERE id = 1",),
+        ("UPDATE charges SET who = folder, folder = who WHERE id = 1",),
+        ("UPDATE charges SET folder = NULL, who = NULL, why = NULL WHERE id = 1",),
+        ("UPDATE events SET receipt_digest = NULL WHERE kind = 'released'",),
+        (f"UPDATE events SET receipt_digest = '{'b' * 64}' WHERE kind = 'released'",),
+        ("UPDATE limits SET datasets = NULL",),
+        ("UPDATE limits SET max_epsilon = NULL",),
+        ("UPDATE limits SET max_epsilon = 2 * max_epsilon",),
+        ("INSERT INTO charges VALUES (3, 'c', 'default', '', 0, 0, 0, 1, 0, '', '', '', '', '', '')",),
     ],
 )
 def test_an_edited_file_is_refused(path: Path, statements: tuple[str, ...]) -> None:
     """Whoever removes the guards, edits and puts them back breaks the chain."""
-    ledger = Ledger(path, limit=Budget(4, 1e-6))
-    ledger.charge_many([laplace("a", "0.5"), laplace("b", "0.5")])
-    ledger.mark("a", "released")
+    ledger = Ledger(path, limit=Budget(4, 1e-6), datasets=["default"], max_epsilon=1)
+    ledger.charge_many([replace(laplace("a", "0.5"), who="ann"), laplace("b", "0.5")])
+    ledger.mark("a", "released", receipt_digest="a" * 64)
     edit(path, *statements)
     with pytest.raises(LedgerError, match="damaged") as caught:
         Ledger(path)
@@ -92,11 +104,11 @@ def forge(path: Path, charge: Charge, number: int, step: int) -> None:
         seq, previous = connection.execute("SELECT max(seq), hash FROM events").fetchone()
     row = charge.row(number)
     event = (seq + step, "charged", number, "now")
-    values = [*event, chained(previous, *event, *row)]
+    values = (*event, chained(previous, *event, *row))
     edit(
         path,
         f"INSERT INTO charges VALUES {row}",
-        f"INSERT INTO events VALUES {tuple(values)}",
+        f"INSERT INTO events (seq, kind, charge, time, hash) VALUES {values}",
     )
 
 
@@ -152,7 +164,7 @@ def pretender(path: Path) -> None:
     path.unlink()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def hollow(path: Path) -> None:
@@ -174,7 +186,7 @@ def folder(path: Path) -> None:
         (truncated, "damaged"),
         (scribbled, "damaged"),
         (unguarded, "guards were changed"),
-        (pragma("user_version = 3"), "schema 3"),
+        (pragma("user_version = 4"), "schema 4"),
         (pragma("user_version = 0"), "schema 0"),
         (pragma("application_id = 7"), "not a ddpmi ledger"),
         (lambda path: path.write_bytes(b""), "not a ddpmi ledger"),
@@ -312,54 +324,82 @@ def test_the_file_keeps_a_rollback_journal(path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
-def test_an_older_ledger_is_upgraded_and_forgets_nothing(path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_ledger_is_upgraded_and_forgets_nothing(path: Path, version: int) -> None:
     """It is refused with the command to run; upgraded, its rows, hashes and sums are what they were, and guarded."""
-    history = old_ledger(path)
-    with pytest.raises(LedgerError, match="schema 1") as caught:
+    history = old_ledger(path, version)
+    with pytest.raises(LedgerError, match=f"schema {version}") as caught:
         Ledger(path)
     assert caught.value.hint == f"ddpmi ledger upgrade {path}"
-    assert upgrade_ledger(path) == (1, 2)
+    assert upgrade_ledger(path) == (version, SCHEMA_VERSION)
     ledger = Ledger(path)
     ledger.verify()
     assert ledger.export() == history
     assert [entry.state for entry in ledger.status().entries] == ["released", "abandoned"]
+    assert [(entry.folder, entry.who, entry.why) for entry in ledger.status().entries] == [("", "", "")] * 2
+    assert (ledger.terms, ledger.status().entries[0].receipt_digest) == (Terms(), None)
     assert ledger.mark("a", "expunged").state == "expunged"
     with pytest.raises(BudgetExceeded):
         ledger.charge_many([laplace("d", 4)])
     with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError, match="only grows"):
         connection.execute("DELETE FROM events")
-    assert upgrade_ledger(path) == (2, 2)
+    assert upgrade_ledger(path) == (SCHEMA_VERSION, SCHEMA_VERSION)
     assert Ledger(path).export()[:-1] == history
+    ledger.charge_many([replace(laplace("e", "0.01"), who="ann", why="weekly", folder="/e.release")])
+    assert Ledger(path).export()[-1]["row"]["why"] == "weekly"
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("statement", [0, 4, 6, 9, -1])
 def test_an_upgrade_that_fails_leaves_the_ledger_as_it_was(
-    path: Path, monkeypatch: pytest.MonkeyPatch, statement: int
+    path: Path, monkeypatch: pytest.MonkeyPatch, statement: int, version: int
 ) -> None:
     """Wherever it stops, not a byte of the history has changed, and the next try works."""
-    history = old_ledger(path)
+    history = old_ledger(path, version)
     before = path.read_bytes()
-    whole = upgrade(1)
-    broken = [*whole]
+    broken = [*upgrade(version)]
     broken[statement] = "SELECT * FROM nowhere"
-    monkeypatch.setattr(ledger_module, "upgrade", lambda _: broken)
+    monkeypatch.setattr(ledger_module, "upgrade", lambda asked: broken if asked == version else upgrade(asked))
     with pytest.raises(LedgerError):
         upgrade_ledger(path)
     assert path.read_bytes() == before
-    monkeypatch.setattr(ledger_module, "upgrade", lambda _: whole)
-    assert upgrade_ledger(path) == (1, 2)
+    monkeypatch.undo()
+    assert upgrade_ledger(path) == (version, SCHEMA_VERSION)
     assert Ledger(path).export() == history
 
 
-def test_an_upgrade_that_leaves_a_guard_out_is_undone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_upgrade_that_leaves_a_guard_out_is_undone(
+    path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
     """The upgraded file must be what a new one would be."""
-    old_ledger(path)
-    whole = upgrade(1)
-    monkeypatch.setattr(ledger_module, "upgrade", lambda _: [line for line in whole if "no_delete BEFORE" not in line])
-    with pytest.raises(LedgerError, match="cannot be upgraded"):
+    old_ledger(path, version)
+    monkeypatch.setattr(
+        ledger_module, "upgrade", lambda asked: [line for line in upgrade(asked) if "charges_no_delete" not in line]
+    )
+    with pytest.raises(LedgerError, match=r"cannot be upgraded|could not be used"):
         upgrade_ledger(path)
-    with pytest.raises(LedgerError, match="schema 1"):
+    with pytest.raises(LedgerError, match=f"schema {version}"):
         Ledger(path)
+
+
+def test_an_entry_holds_who_why_where_and_the_receipt(path: Path) -> None:
+    """They come back as they were given, in the entry, in the JSON and in the export; a receipt is recorded once."""
+    ledger = Ledger(path, limit=Budget(4))
+    ledger.charge_many([replace(laplace("a"), who="ann", why="weekly report", folder="/data/a.release")])
+    assert ledger.mark("a", "released", receipt_digest="c" * 64).receipt_digest == "c" * 64
+    entry = Ledger(path).find("a")
+    assert entry is not None
+    kept = {"who": "ann", "why": "weekly report", "folder": "/data/a.release", "receipt_digest": "c" * 64}
+    assert {name: entry.to_dict()[name] for name in kept} == kept
+    assert kept.items() <= {key: value for event in ledger.export() for key, value in event["row"].items()}.items()
+    assert ledger.mark("a", "released", receipt_digest="c" * 64) == ledger.mark("a", "released") == entry
+    with pytest.raises(LedgerError, match="already released"):
+        ledger.mark("a", "released", receipt_digest="d" * 64)
+    for state, digest in (("released", "short"), ("expunged", "c" * 64), ("released", 7)):
+        with pytest.raises(InputError, match="sha256"):
+            ledger.mark("a", state, receipt_digest=digest)
+    assert ledger.mark("a", "expunged").receipt_digest == "c" * 64
 
 
 def test_an_edited_older_ledger_is_not_upgraded(path: Path) -> None:
@@ -384,7 +424,7 @@ def test_only_what_was_not_given_up_is_expunged(path: Path) -> None:
             ledger.mark(name, state)
     with closing(sqlite3.connect(path)) as connection:
         for charge, kind in ((3, "expunged"), (1, "expunged"), (1, "released")):
-            row = f"(SELECT max(seq) + 1, '{kind}', {charge}, '', '' FROM events)"
+            row = f"(SELECT max(seq) + 1, '{kind}', {charge}, '', '', NULL FROM events)"
             with pytest.raises(sqlite3.IntegrityError, match="in order"):
                 connection.execute(f"INSERT INTO events SELECT * FROM {row}")
     ledger.verify()

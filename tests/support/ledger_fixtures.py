@@ -8,9 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ddpmi.ledger.ledger import Charge, Ledger
-from ddpmi.ledger.storage import APPLICATION_ID, schema
-from ddpmi.privacy.accounting import Cost, rho_for
+from ddpmi.ledger.entries import CHARGE_COLUMNS
+from ddpmi.ledger.ledger import Charge
+from ddpmi.ledger.storage import APPLICATION_ID, chained, schema
+from ddpmi.privacy.accounting import Cost, Limit, rho_for
 from ddpmi.privacy.budget import Budget
 
 
@@ -55,25 +56,31 @@ def edit(path: Path, *statements: str) -> None:
         connection.commit()
 
 
-def old_ledger(path: Path) -> list[dict[str, Any]]:
-    """Write a ledger as schema 1 had it, with a history, and return its events."""
-    ledger = Ledger(path, limit=Budget(4, 1e-6))
-    ledger.charge_many([gaussian("a", 1, 1e-7), laplace("b"), laplace("c", dataset="other")])
-    ledger.mark("a", "released")
-    ledger.mark("b", "abandoned")
-    history = ledger.export()
-    rows = {table: _rows(path, table) for table in ("limits", "charges", "events")}
-    path.unlink()
+def old_ledger(path: Path, version: int = 1) -> list[dict[str, Any]]:
+    """Write a ledger as an older schema had it, with a history and its hashes, and return its events."""
+    charges = [gaussian("a", 1, 1e-7), laplace("b"), laplace("c", dataset="other")]
+    limit = Limit.of(Budget(4, 1e-6))
+    limits = (1, "0123456789abcdef" * 2, limit.epsilon, limit.rho, limit.delta)
+    # Rows of older versions end before the columns of schema 3.
+    rows = [charge.row(number)[:12] for number, charge in enumerate(charges, start=1)]
+    added: list[tuple[str, int | None, dict[str, Any]]] = [
+        ("created", None, dict(zip(("id", "ledger_id", "epsilon", "rho", "delta"), limits, strict=True))),
+        *(("charged", number, dict(zip(CHARGE_COLUMNS, row, strict=True))) for number, row in enumerate(rows, start=1)),
+        ("released", 1, {}),
+        ("abandoned", 2, {}),
+    ]
+    history, previous = [], ""
+    for seq, (kind, charge, row) in enumerate(added, start=1):
+        event = {"seq": seq, "kind": kind, "charge": charge, "time": f"2026-01-0{seq}T00:00:00+00:00"}
+        previous = chained(previous, *event.values(), *row.values())
+        history.append({**event, "hash": previous, "row": row})
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(schema(1))
-        for table, values in rows.items():
-            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(values[0]))})", values)
+        connection.executescript(schema(version))
+        connection.execute("INSERT INTO limits VALUES (?, ?, ?, ?, ?)", limits)
+        connection.executemany(f"INSERT INTO charges VALUES ({', '.join('?' * 12)})", rows)
+        events = [[event[name] for name in ("seq", "kind", "charge", "time", "hash")] for event in history]
+        connection.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", events)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute(f"PRAGMA user_version = {version}")
         connection.commit()
     return history
-
-
-def _rows(path: Path, table: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(f"SELECT * FROM {table}").fetchall()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -14,6 +15,8 @@ from ddpmi.privacy.budget import DELTA_GRID, EPSILON_GRID, Budget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ddpmi._typing import Number
 
 State = Literal["charged", "released", "abandoned", "expunged"]
 
@@ -34,9 +37,14 @@ CHARGE_COLUMNS = (
     "tag",
 )
 """The columns of ``charges``, in the order of the file and of the hash chain."""
+ORIGIN_COLUMNS = ("folder", "who", "why")
+"""The columns of ``charges`` that follow since schema 3. They are NULL in older rows, and hashed where they are not."""
+TERMS_COLUMNS = ("datasets", "max_epsilon")
+"""The columns of ``limits`` that follow since schema 3. They are NULL where nothing is asked, and hashed where they are not."""
 
-# entries : (the columns of charges, time, state)
-ENTRIES = f"""SELECT {", ".join(f"c.{name}" for name in CHARGE_COLUMNS)}, first.time,
+# entries : (the columns of charges, time, receipt_digest, state)
+ENTRIES = f"""SELECT {", ".join(f"c.{name}" for name in (*CHARGE_COLUMNS, *ORIGIN_COLUMNS))}, first.time,
+    (SELECT receipt_digest FROM events WHERE charge = c.id AND kind = 'released'),
     (SELECT kind FROM events WHERE charge = c.id ORDER BY seq DESC LIMIT 1)
     FROM charges AS c JOIN events AS first ON first.charge = c.id AND first.kind = 'charged'"""
 
@@ -52,6 +60,66 @@ class ChargeFields(TypedDict):
     plan_digest: str
     columns_digest: str
     tag: NotRequired[str]
+    folder: NotRequired[str]
+    who: NotRequired[str]
+    why: NotRequired[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    r"""What a ledger asks of each charge beside its limit. It is given at creation and never changes.
+
+    >>> Terms(datasets=("visits", "orders")).row()
+    ('visits\norders', None)
+    """
+
+    datasets: tuple[str, ...] | None = None
+    """The only datasets it accepts; None accepts every name."""
+    max_epsilon: Fraction | None = None
+    """The largest epsilon of one release; None asks nothing."""
+
+    @classmethod
+    def of(cls, datasets: Iterable[str] | None, max_epsilon: Number | None) -> Terms:
+        """Check the terms that a user gave.
+
+        Raises:
+            InputError: A dataset can have no such name, or the epsilon is no number from 1e-9 to 1e6.
+        """
+        names = None if datasets is None else _dataset_names(datasets)
+        return cls(datasets=names, max_epsilon=None if max_epsilon is None else _largest(max_epsilon))
+
+    @classmethod
+    def from_row(cls, datasets: str | None, max_epsilon: int | None) -> Terms:
+        """Read the columns of ``limits``."""
+        return cls(
+            datasets=None if datasets is None else tuple(datasets.split("\n")),
+            max_epsilon=None if max_epsilon is None else Fraction(max_epsilon, EPSILON_GRID),
+        )
+
+    def row(self) -> tuple[str | None, int | None]:
+        """Return the columns of ``limits``."""
+        return (
+            None if self.datasets is None else "\n".join(self.datasets),
+            None if self.max_epsilon is None else floor(self.max_epsilon * EPSILON_GRID),
+        )
+
+
+def _dataset_names(names: Iterable[str]) -> tuple[str, ...]:
+    hint = Hint(python="datasets=['visits', 'orders']", cli="--datasets visits,orders")
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise InputError(f"datasets must be a list of names, got datasets={names!r}.", hint=hint)
+    listed = tuple(dict.fromkeys(dataset_name(name) for name in names))
+    if not listed:
+        raise InputError("datasets must name at least one dataset, got none.", hint=hint)
+    return listed
+
+
+def _largest(epsilon: Number) -> Fraction:
+    try:
+        return Budget(epsilon).epsilon
+    except InputError as error:
+        hint = Hint.setting("max_epsilon", 1)
+        raise InputError(error.message.replace("epsilon", "max_epsilon"), hint=hint) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +142,17 @@ class Charge:
     """Digest of its column mapping."""
     tag: str = ""
     """A note of the user."""
+    folder: str = ""
+    """Where the release is written, as an absolute path; empty in memory."""
+    who: str = ""
+    """Who asked for it."""
+    why: str = ""
+    """What it is for."""
 
     def __post_init__(self) -> None:
         # Only for new charges: entries that were written before this rule are read as they are.
         dataset_name(self.dataset)
-        for name in ("release_id", "mechanism", "plan_digest", "columns_digest", "tag"):
+        for name in ("release_id", "mechanism", "plan_digest", "columns_digest", "tag", *ORIGIN_COLUMNS):
             _check_text(name, getattr(self, name))
         if not self.release_id:
             raise InputError(
@@ -108,6 +182,9 @@ class Charge:
             self.plan_digest,
             self.columns_digest,
             self.tag,
+            self.folder,
+            self.who,
+            self.why,
         )
 
 
@@ -152,17 +229,25 @@ class Entry:
     """Digest of its column mapping."""
     tag: str
     """A note of the user."""
+    folder: str
+    """Where the release is written, as an absolute path; empty in memory and for charges before schema 3."""
+    who: str
+    """Who asked for it."""
+    why: str
+    """What it is for."""
+    receipt_digest: str | None
+    """The sha256 of its receipt, in hex; None where it was not recorded."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Entry:
         """Read a row of ``ENTRIES``."""
-        columns = dict(zip(CHARGE_COLUMNS, row, strict=False))
+        columns = dict(zip((*CHARGE_COLUMNS, *ORIGIN_COLUMNS), row, strict=False))
         epsilon = columns["epsilon"]
         return cls(
             id=columns["id"],
             release_id=columns["release_id"],
             dataset=columns["dataset"],
-            time=row[-2],
+            time=row[-3],
             state=cast("State", row[-1]),
             mechanism=columns["mechanism"],
             guarantee=budget_of(columns["guarantee_epsilon"], columns["guarantee_delta"]),
@@ -174,6 +259,10 @@ class Entry:
             plan_digest=columns["plan_digest"],
             columns_digest=columns["columns_digest"],
             tag=columns["tag"],
+            folder=columns["folder"] or "",
+            who=columns["who"] or "",
+            why=columns["why"] or "",
+            receipt_digest=row[-2],
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,6 +276,10 @@ class Entry:
             **self.guarantee.to_dict(),
             "rho": float(self.cost.rho),
             "tag": self.tag,
+            "who": self.who,
+            "why": self.why,
+            "folder": self.folder,
+            "receipt_digest": self.receipt_digest,
             "plan_digest": self.plan_digest,
         }
 

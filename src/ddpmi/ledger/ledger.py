@@ -6,6 +6,7 @@ refunded. Processes that charge at the same time cannot overspend together.
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
@@ -13,7 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ddpmi.errors import BudgetExceeded, Hint, InputError, LedgerError
-from ddpmi.ledger.entries import CHARGE_COLUMNS, ENTRIES, Charge, ChargeFields, Entry, State, Status, budget_of
+from ddpmi.ledger.entries import (
+    ENTRIES,
+    ORIGIN_COLUMNS,
+    TERMS_COLUMNS,
+    Charge,
+    ChargeFields,
+    Entry,
+    State,
+    Status,
+    Terms,
+    budget_of,
+)
+from ddpmi.ledger.heads import Head, check_kept, keep, kept
 from ddpmi.ledger.storage import (
     SCHEMA_VERSION,
     TOTALS,
@@ -36,9 +49,14 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ddpmi._typing import Number
+
 __all__ = ["Charge", "Entry", "Ledger", "Status", "upgrade_ledger"]
 
 _NOTHING = Cost.of_laplace([])
+_DIGEST = re.compile("[0-9a-f]{64}")
+#: Columns that schema 3 added.
+_LATER = {*ORIGIN_COLUMNS, *TERMS_COLUMNS, "receipt_digest"}
 #: New state -> states that it may follow. After a crash a published release may still be "charged".
 _BEFORE: dict[str, tuple[State, ...]] = {
     "released": ("charged",),
@@ -65,16 +83,27 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], limit: Budget | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        limit: Budget | None = None,
+        *,
+        datasets: Iterable[str] | None = None,
+        max_epsilon: Number | None = None,
+        expect_head: str | None = None,
+    ) -> None:
         """Open a ledger, or create it where a limit is given and the file is missing.
 
         Args:
             path: The file.
             limit: The limit of a new ledger; an existing one must have exactly this limit.
+            datasets: The only datasets that a new ledger accepts; an existing one must have exactly these.
+            max_epsilon: The largest epsilon of one release; an existing ledger must have exactly this one.
+            expect_head: What `head` returned before. A ledger without that event is refused.
 
         Raises:
-            LedgerError: The file is missing (without a limit), foreign, damaged, or has another limit.
-            InputError: The limit is not a Budget.
+            LedgerError: The file is missing (without a limit), foreign, damaged, older than expected, or has other terms.
+            InputError: The limit is not a Budget, or a term is not valid.
         """
         self.path = Path(path)
         if limit is not None and not isinstance(limit, Budget):
@@ -82,21 +111,62 @@ class Ledger:
                 f"limit must be a Budget, got limit={limit!r}.",
                 hint=Hint(python="limit=Budget(4, 1e-6)", cli="--epsilon 4 --delta 1e-6"),
             )
+        asked = Terms.of(datasets, max_epsilon)
+        expected = None if expect_head is None else Head.read(expect_head)
         if limit is not None:
-            create(self.path, Limit.of(limit))
+            create(self.path, Limit.of(limit), asked)
+        # Before the ledger is read: a head that is written meanwhile could be newer than what is read.
+        beside = kept(self.path)
         with opened(self.path) as connection:
-            self._limit = _read_limit(self.path, connection)
+            self._limit, self.terms = _read_limit(self.path, connection)
             _check_rows(self.path, connection, self._limit)
+            self._id = _ledger_id(connection)
+            check_kept(self.path, beside, self._id, _hash_of(connection, beside))
+            if expected is not None:
+                expected.check(self.path, self._id, _hash_of(connection, expected))
             self._seen = _last_event(connection)
         self.limit = budget_of(self._limit.epsilon, 2 * self._limit.delta)
+        self._check_same(limit, asked)
+
+    def _check_same(self, limit: Budget | None, asked: Terms) -> None:
+        """Refuse a limit or terms that were given and are not those of the file."""
+        hint = f"open it as it is with Ledger({str(self.path)!r}); a limit never changes."
         if limit is not None and limit != self.limit:
+            raise LedgerError(f"{self.path} has limit {self.limit}, got limit {limit}.", hint=hint)
+        if asked.datasets is not None and set(asked.datasets) != set(self.terms.datasets or ()):
             raise LedgerError(
-                f"{path} has limit {self.limit}, got limit {limit}.",
-                hint=f"open it as it is with Ledger({str(path)!r}); a limit never changes.",
+                f"{self.path} accepts {listed(self.terms.datasets)}, got datasets {listed(asked.datasets)}.", hint=hint
+            )
+        if asked.max_epsilon is not None and asked.max_epsilon != self.terms.max_epsilon:
+            kept = "no largest epsilon" if self.terms.max_epsilon is None else shortest(self.terms.max_epsilon)
+            raise LedgerError(
+                f"{self.path} has max_epsilon {kept}, got max_epsilon {shortest(asked.max_epsilon)}.", hint=hint
             )
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, limit={self.limit})"
+
+    def head(self) -> str:
+        """Return one short line that names the newest event, to be kept elsewhere and given as ``expect_head`` later.
+
+        It holds the ledger's id, the number of the event, and the first 128 bits of its hash.
+        """
+        with self._open() as connection:
+            return str(Head.of(self._id, *_last_event(connection)))
+
+    def check_head(self, head: str) -> None:
+        """Refuse a ledger that does not contain the event of a head.
+
+        Args:
+            head: What `head` returned before.
+
+        Raises:
+            LedgerError: An older copy or another ledger was put in its place.
+            InputError: It is no head.
+        """
+        expected = Head.read(head)
+        with self._open() as connection:
+            expected.check(self.path, self._id, _hash_of(connection, expected))
 
     def charge(self, **fields: Unpack[ChargeFields]) -> Entry:
         """Charge one release, durably, before any row is read.
@@ -123,10 +193,13 @@ class Ledger:
             Their entries, in the same order.
 
         Raises:
-            BudgetExceeded: Together they do not fit; nothing is written.
+            BudgetExceeded: Together they do not fit, or one has a larger epsilon than the ledger allows; nothing is written.
+            InputError: The ledger does not accept a dataset; nothing is written.
             LedgerError: A release id was charged before, or the file cannot be used.
         """
         charges = list(charges)
+        for charge in charges:
+            self._check_terms(charge)
         with self._open(write=True) as connection:
             self._check_new(connection, charges)
             for dataset in dict.fromkeys(charge.dataset for charge in charges):
@@ -135,31 +208,39 @@ class Ledger:
                 _write_charge(connection, charge)
             return [self._entry(connection, charge.release_id) for charge in charges]
 
-    def mark(self, release_id: str, state: Literal["released", "abandoned", "expunged"]) -> Entry:
+    def mark(
+        self,
+        release_id: str,
+        state: Literal["released", "abandoned", "expunged"],
+        *,
+        receipt_digest: str | None = None,
+    ) -> Entry:
         """Record what became of a charged release. Its cost stays spent in every state.
 
         Args:
             release_id: The release.
             state: Its new state. The same state again changes nothing. An abandoned release is never expunged.
+            receipt_digest: The sha256 of the receipt of a released one, in hex.
 
         Returns:
             The entry.
 
         Raises:
-            LedgerError: The release was never charged, or ended in another state.
+            LedgerError: The release was never charged, ended in another state, or was released with another receipt.
         """
         if state not in _BEFORE:
             raise InputError(f"state must be one of {', '.join(_BEFORE)}, got state={state!r}.", hint="'released'")
+        _check_digest(state, receipt_digest)
         with self._open(write=True) as connection:
             entry = self._entry(connection, release_id)
-            if entry.state == state:
+            if entry.state == state and receipt_digest in (None, entry.receipt_digest):
                 return entry
             if entry.state not in _BEFORE[state]:
                 raise LedgerError(
                     f"release {release_id!r} is already {entry.state}.",
                     hint="make a new release with a new id.",
                 )
-            _write_event(connection, state, entry.id)
+            _write_event(connection, state, entry.id, receipt_digest=receipt_digest)
             return self._entry(connection, release_id)
 
     def find(self, release_id: str) -> Entry | None:
@@ -223,21 +304,43 @@ class Ledger:
     @contextmanager
     def _open(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         """Open the file and check that it still holds the newest event this object has seen."""
-        with opened(self.path, write=write) as connection:
+        with opened(self.path, write=write, known=True) as connection:
             seq, digest = self._seen
             found = connection.execute("SELECT hash FROM events WHERE seq = ?", (seq,)).fetchone()
-            if found != (digest,) or _read_limit(self.path, connection) != self._limit:
+            if found != (digest,) or _read_limit(self.path, connection) != (self._limit, self.terms):
                 raise damaged(self.path, "an older copy or another ledger was put in its place")
             yield connection
             last = _last_event(connection)
         # After the commit: events that were not committed do not count as seen.
-        self._seen = last
+        changed, self._seen = last != self._seen, last
+        if write and changed:
+            keep(self.path, Head.of(self._id, *last))
 
     def _entry(self, connection: sqlite3.Connection, release_id: str) -> Entry:
         rows = _entries(connection, "WHERE c.release_id = ?", release_id)
         if not rows:
             raise LedgerError(f"release {release_id!r} was never charged to {self.path}.", hint="charge it first.")
         return rows[0]
+
+    def _check_dataset(self, dataset: str) -> None:
+        """Refuse a dataset that the ledger does not accept: a new name would be a new budget."""
+        names = self.terms.datasets
+        if names is not None and dataset not in names:
+            raise InputError(
+                f"{self.path.name} does not accept dataset {dataset!r}: it was created for {listed(names)}.",
+                hint=Hint(python=f"dataset={names[0]!r}", cli=f"--dataset {names[0]!r}"),
+            )
+
+    def _check_terms(self, charge: Charge) -> None:
+        """Refuse a charge that the ledger would not accept even with all of its budget left."""
+        self._check_dataset(charge.dataset)
+        most = self.terms.max_epsilon
+        if most is not None and charge.guarantee.epsilon > most:
+            raise BudgetExceeded(
+                f"this release needs epsilon={shortest(charge.guarantee.epsilon)}; {self.path.name} allows at most "
+                f"epsilon={shortest(most)} for one release.",
+                hint=Hint(python=f"Budget(epsilon={shortest(most)}, ...)", cli=f"--epsilon {shortest(most)}"),
+            )
 
     def _check_new(self, connection: sqlite3.Connection, charges: Sequence[Charge]) -> None:
         seen: set[str] = set()
@@ -293,12 +396,12 @@ def upgrade_ledger(path: str | os.PathLike[str]) -> tuple[int, int]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     made = Ledger(f"{folder}/visits.ledger", limit=Budget(1))
     ...     upgrade_ledger(made.path)
-    (2, 2)
+    (3, 3)
     """
     path = Path(path)
     with opened(path, write=True, older=True) as connection:
         found = version_of(connection)
-        limit = _read_limit(path, connection)
+        limit, _ = _read_limit(path, connection)
         _check_rows(path, connection, limit)
         for version in range(found, SCHEMA_VERSION):
             for statement in upgrade(version):
@@ -315,18 +418,47 @@ def _rounded_down(value: Fraction) -> str:
     return shortest(Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator))))
 
 
-def _read_limit(path: Path, connection: sqlite3.Connection) -> Limit:
-    row = connection.execute("SELECT epsilon, rho, delta FROM limits").fetchone()
+def _check_digest(state: str, digest: str | None) -> None:
+    if digest is not None and (state != "released" or not isinstance(digest, str) or not _DIGEST.fullmatch(digest)):
+        raise InputError(
+            f"receipt_digest must be a sha256 in hex, of a released release; got {digest!r} with state={state!r}.",
+            hint="mark(release_id, 'released', receipt_digest=release.receipt_digest)",
+        )
+
+
+def listed(names: Iterable[str] | None) -> str:
+    """Write names of datasets in a row.
+
+    >>> listed(["visits", "orders"]), listed(None)
+    ("'visits', 'orders'", 'every dataset')
+    """
+    return "every dataset" if names is None else ", ".join(map(repr, names))
+
+
+def _read_limit(path: Path, connection: sqlite3.Connection) -> tuple[Limit, Terms]:
+    """Read the limit and the terms; a ledger of an older version has none."""
+    row = connection.execute("SELECT * FROM limits").fetchone()
     if row is None:
         raise damaged(path, "its limit is missing")
-    epsilon, rho, delta = row
-    return Limit(epsilon=epsilon, rho=rho, delta=delta)
+    _, _, epsilon, rho, delta, *terms = row
+    return Limit(epsilon=epsilon, rho=rho, delta=delta), Terms.from_row(*terms) if terms else Terms()
 
 
 def _last_event(connection: sqlite3.Connection) -> tuple[int, str]:
     """Return the number and the hash of the newest event."""
     seq, digest = connection.execute("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
     return seq, digest
+
+
+def _ledger_id(connection: sqlite3.Connection) -> str:
+    (found,) = connection.execute("SELECT ledger_id FROM limits").fetchone()
+    return str(found)
+
+
+def _hash_of(connection: sqlite3.Connection, head: Head | None) -> str | None:
+    """Return the hash of the event that a head names, if there is one of its number."""
+    found = connection.execute("SELECT hash FROM events WHERE seq = ?", (head.seq if head else 0,)).fetchone()
+    return None if found is None else str(found[0])
 
 
 def _total(connection: sqlite3.Connection, dataset: str) -> Total:
@@ -349,26 +481,46 @@ def _write_charge(connection: sqlite3.Connection, charge: Charge) -> None:
     _write_event(connection, "charged", number, row)
 
 
-def _write_event(connection: sqlite3.Connection, kind: str, number: int, row: Sequence[str | int | None] = ()) -> None:
+def _write_event(
+    connection: sqlite3.Connection,
+    kind: str,
+    number: int,
+    row: Sequence[str | int | None] = (),
+    *,
+    receipt_digest: str | None = None,
+) -> None:
     seq, previous = _last_event(connection)
     event = (seq + 1, kind, number, now())
-    connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (*event, chained(previous, *event, *row)))
+    more = row if receipt_digest is None else (receipt_digest,)
+    values = (*event, chained(previous, *event, *more), receipt_digest)
+    connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", values)
 
 
 def _events(
     connection: sqlite3.Connection,
 ) -> Iterator[tuple[tuple[int, str, int | None, str], str, list[tuple[str, Any]]]]:
-    """Yield each event, its hash, and the named columns of the row that it added."""
+    """Yield each event, its hash, and the named columns that it added: those of its row, or the digest of a receipt.
+
+    Columns of later versions that are NULL are left out, so rows of older versions keep their hashes.
+    """
     limit = connection.execute("SELECT * FROM limits")
     names = [column[0] for column in limit.description]
-    created = list(zip(names, limit.fetchone(), strict=True))
+    created = _hashed(zip(names, limit.fetchone(), strict=True))
     events = connection.execute(
-        "SELECT e.seq, e.kind, e.charge, e.time, e.hash, c.* FROM events AS e "
-        "LEFT JOIN charges AS c ON c.id = e.charge AND e.kind = 'charged' ORDER BY e.seq"
+        "SELECT e.*, c.* FROM events AS e LEFT JOIN charges AS c ON c.id = e.charge AND e.kind = 'charged' ORDER BY e.seq"
     )
-    for seq, kind, charge, time, digest, *columns in events:
-        charged = list(zip(CHARGE_COLUMNS, columns, strict=True)) if kind == "charged" else []
-        yield (seq, kind, charge, time), digest, created if kind == "created" else charged
+    names = [column[0] for column in events.description]
+    charges = names.index("id")
+    for row in events:
+        seq, kind, charge, time, digest, *receipt = row[:charges]
+        added = zip(names[5:charges], receipt, strict=True)
+        if kind != "released":
+            added = zip(names[charges:], row[charges:], strict=True) if kind == "charged" else zip((), (), strict=True)
+        yield (seq, kind, charge, time), digest, created if kind == "created" else _hashed(added)
+
+
+def _hashed(columns: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in columns if value is not None or name not in _LATER]
 
 
 def _check_rows(path: Path, connection: sqlite3.Connection, limit: Limit) -> None:

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpmi.errors import LedgerError
+from ddpmi.ledger.entries import Terms
+from ddpmi.ledger.heads import RESTORED, head_file
 from ddpmi.privacy.accounting import RHO_CAP
 
 if TYPE_CHECKING:
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x6464706D
 """``ddpm``: marks an SQLite file as a ledger."""
-SCHEMA_VERSION = 2
-"""Version 1 had no expunged releases."""
+SCHEMA_VERSION = 3
+"""Version 1 had no expunged releases; version 2 had no folder, who, why, receipts, datasets and largest epsilon."""
 _BUSY_SECONDS = 30
 _OLDEST_SQLITE = (3, 37, 0)
-_BACKUP = "restore it from a backup; do not start a new ledger for the same people, their budget is spent."
+_BACKUP = f"restore it from the newest backup; {RESTORED}. Do not start a new ledger for the same people: their budget is spent."
 
 # SQLite raises an error on integer overflow in sum(). Only the sum of rho may grow so large, so it is added in two
 # digits of base 1e9 and stops at the cap.
@@ -54,7 +56,7 @@ CREATE TABLE limits (
     ledger_id TEXT NOT NULL,
     epsilon INTEGER NOT NULL CHECK (epsilon > 0),
     rho INTEGER NOT NULL CHECK (rho >= 0 AND rho < {RHO_CAP}),
-    delta INTEGER NOT NULL CHECK (delta >= 0)
+    delta INTEGER NOT NULL CHECK (delta >= 0){{terms}}
 ) STRICT;
 CREATE TABLE charges (
     id INTEGER PRIMARY KEY,
@@ -68,9 +70,21 @@ CREATE TABLE charges (
     guarantee_delta INTEGER NOT NULL CHECK (guarantee_delta >= 0),
     plan_digest TEXT NOT NULL,
     columns_digest TEXT NOT NULL,
-    tag TEXT NOT NULL
+    tag TEXT NOT NULL{{origin}}
 ) STRICT;
 """
+# Datasets are listed one per line. Rows of older versions have NULL in all columns of version 3.
+_TERMS = """,
+    datasets TEXT,
+    max_epsilon INTEGER CHECK (max_epsilon > 0)"""
+# All or none is NULL: a hash leaves NULLs out, and must not confuse one column with another.
+_ORIGIN = """,
+    folder TEXT,
+    who TEXT,
+    why TEXT,
+    CHECK ((folder IS NULL) = (who IS NULL) AND (who IS NULL) = (why IS NULL))"""
+_BARE_TABLES = _TABLES.format(terms="", origin="")
+_TABLES_OF = {1: _BARE_TABLES, 2: _BARE_TABLES, 3: _TABLES.format(terms=_TERMS, origin=_ORIGIN)}
 
 _EVENTS = """
 CREATE TABLE events (
@@ -78,7 +92,7 @@ CREATE TABLE events (
     kind TEXT NOT NULL CHECK (kind IN ({kinds})),
     charge INTEGER REFERENCES charges (id),
     time TEXT NOT NULL,
-    hash TEXT NOT NULL,
+    hash TEXT NOT NULL,{receipt}
     CHECK ((kind = 'created') = (charge IS NULL))
 ) STRICT;
 CREATE INDEX events_of_charge ON events (charge);
@@ -95,9 +109,13 @@ _EXPUNGED = """
     OR (NEW.kind = 'expunged' AND (
         NOT EXISTS (SELECT 1 FROM events WHERE charge = NEW.charge AND kind = 'charged')
         OR EXISTS (SELECT 1 FROM events WHERE charge = NEW.charge AND kind IN ('abandoned', 'expunged'))))"""
+_RECEIPT = """
+    receipt_digest TEXT CHECK (receipt_digest IS NULL OR kind = 'released'),"""
+_KINDS = "'created', 'charged', 'released', 'abandoned', 'expunged'"
 _EVENTS_OF = {
-    1: _EVENTS.format(kinds="'created', 'charged', 'released', 'abandoned'", more=""),
-    2: _EVENTS.format(kinds="'created', 'charged', 'released', 'abandoned', 'expunged'", more=_EXPUNGED),
+    1: _EVENTS.format(kinds=_KINDS.removesuffix(", 'expunged'"), more="", receipt=""),
+    2: _EVENTS.format(kinds=_KINDS, more=_EXPUNGED, receipt=""),
+    3: _EVENTS.format(kinds=_KINDS, more=_EXPUNGED, receipt=_RECEIPT),
 }
 
 
@@ -124,6 +142,15 @@ BEGIN SELECT RAISE(ABORT, 'the charge exceeds the limit')
         AND (total.rho <= limits.rho OR coalesce(total.epsilon <= limits.epsilon, 0)));
 END;
 """
+_TERMS_HOLD = """
+CREATE TRIGGER within_terms BEFORE INSERT ON charges
+WHEN NEW.guarantee_epsilon > (SELECT max_epsilon FROM limits)
+    OR NOT (SELECT datasets IS NULL OR (instr(NEW.dataset, char(10)) = 0
+        AND instr(char(10) || datasets || char(10), char(10) || NEW.dataset || char(10)) > 0) FROM limits)
+BEGIN SELECT RAISE(ABORT, 'the ledger does not accept this dataset or this epsilon'); END;
+"""
+_TRIGGERS_OF = {1: _TRIGGERS, 2: _TRIGGERS, 3: _TRIGGERS + _TERMS_HOLD}
+_NAMES = ("limits", "charges", "events")
 
 
 def schema(version: int = SCHEMA_VERSION) -> str:
@@ -132,24 +159,49 @@ def schema(version: int = SCHEMA_VERSION) -> str:
     >>> "expunged" in schema(1), "expunged" in schema()
     (False, True)
     """
-    return _TABLES + _EVENTS_OF[version] + _TRIGGERS + "".join(map(_only_grows, ("limits", "charges", "events")))
+    return _TABLES_OF[version] + _EVENTS_OF[version] + _guards(version)
+
+
+def _guards(version: int) -> str:
+    return _TRIGGERS_OF[version] + "".join(map(_only_grows, _NAMES))
 
 
 def upgrade(version: int) -> list[str]:
     """Return the statements that turn a ledger of one version into one of the next. Rows and their hashes stay.
 
-    >>> upgrade(1)[-1]
-    'PRAGMA user_version = 2'
+    >>> upgrade(1)[-1], upgrade(2)[-1]
+    ('PRAGMA user_version = 2', 'PRAGMA user_version = 3')
     """
+    return [*(_new_events() if version == 1 else _new_tables()), f"PRAGMA user_version = {version + 1}"]
+
+
+def _new_events() -> list[str]:
+    """Rebuild the table of events as version 2 has it."""
     aside = [
         *(f"DROP TRIGGER {name}" for name in ("new_event", "events_no_update", "events_no_delete")),
         "DROP INDEX events_of_charge",
         "ALTER TABLE events RENAME TO events_before",
     ]
-    made = statements(_EVENTS_OF[version + 1])
     # The new triggers check each row as it is copied, in order; the old table has no triggers any more.
     rows = ["INSERT INTO events SELECT * FROM events_before ORDER BY seq", "DROP TABLE events_before"]
-    return [*aside, *made, *rows, *statements(_only_grows("events")), f"PRAGMA user_version = {version + 1}"]
+    return [*aside, *statements(_EVENTS_OF[2]), *rows, *statements(_only_grows("events"))]
+
+
+def _new_tables() -> list[str]:
+    """Rebuild all tables as version 3 has them. The columns that version 2 did not have are NULL."""
+    guards = [name for kind, name, _ in expected_schema(2) if kind == "trigger"]
+    return [
+        *(f"DROP TRIGGER {name}" for name in guards),
+        "DROP INDEX events_of_charge",
+        *(f"ALTER TABLE {name} RENAME TO {name}_before" for name in _NAMES),
+        *statements(_TABLES_OF[3] + _EVENTS_OF[3]),
+        "INSERT INTO limits SELECT *, NULL, NULL FROM limits_before",
+        # The guard of the limit adds up the whole history for each row, so it comes after the rows.
+        "INSERT INTO charges SELECT *, NULL, NULL, NULL FROM charges_before ORDER BY id",
+        "INSERT INTO events SELECT *, NULL FROM events_before ORDER BY seq",
+        *(f"DROP TABLE {name}_before" for name in reversed(_NAMES)),
+        *statements(_guards(3)),
+    ]
 
 
 def statements(script: str) -> list[str]:
@@ -183,7 +235,7 @@ def expected_schema(version: int = SCHEMA_VERSION) -> list[tuple[str, str, str |
     """List the objects every ledger of a version has.
 
     >>> len([name for kind, name, _ in expected_schema() if kind == "trigger"])
-    10
+    11
     """
     connection = sqlite3.connect(":memory:")
     try:
@@ -219,12 +271,13 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def create(path: Path, limit: Limit) -> None:
+def create(path: Path, limit: Limit, terms: Terms | None = None) -> None:
     """Create a ledger file that appears complete or not at all; leave an existing file alone.
 
     Args:
         path: The ledger's path; its folder must exist.
         limit: The limit, which never changes.
+        terms: What else it asks of each charge, which never changes either.
 
     Raises:
         LedgerError: The file cannot be created there.
@@ -245,7 +298,7 @@ def create(path: Path, limit: Limit) -> None:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
         os.close(handle)
         try:
-            _fill(Path(name), limit)
+            _fill(Path(name), limit, terms or Terms())
             _publish(Path(name), path)
         finally:
             Path(name).unlink(missing_ok=True)
@@ -256,15 +309,16 @@ def create(path: Path, limit: Limit) -> None:
         ) from None
 
 
-def _fill(path: Path, limit: Limit) -> None:
+def _fill(path: Path, limit: Limit, terms: Terms) -> None:
     with closing(_connect(path)) as connection:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.executescript(f"BEGIN IMMEDIATE;{schema()}")
         row = (1, secrets.token_hex(16), limit.epsilon, limit.rho, limit.delta)
-        connection.execute("INSERT INTO limits VALUES (?, ?, ?, ?, ?)", row)
+        connection.execute("INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, *terms.row()))
         event = (1, "created", None, now())
-        connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (*event, chained("", *event, *row)))
+        digest = chained("", *event, *row, *(value for value in terms.row() if value is not None))
+        connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, NULL)", (*event, digest))
         connection.execute("COMMIT")
 
 
@@ -297,7 +351,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def opened(path: Path, *, write: bool = False, older: bool = False) -> Iterator[sqlite3.Connection]:
+def opened(
+    path: Path, *, write: bool = False, older: bool = False, known: bool = False
+) -> Iterator[sqlite3.Connection]:
     """Open a ledger in one transaction, which is committed at the end or undone by any error.
 
     The file is opened only through SQLite: on POSIX systems, closing any handle of a file drops the locks
@@ -307,6 +363,7 @@ def opened(path: Path, *, write: bool = False, older: bool = False) -> Iterator[
         path: The ledger file.
         write: Whether rows will be added; the transaction then excludes all other writers from its start.
         older: Whether the schema may be of an older version.
+        known: Whether the ledger was opened before: if it is missing now, it was moved away.
 
     Yields:
         The connection.
@@ -321,7 +378,7 @@ def opened(path: Path, *, write: bool = False, older: bool = False) -> Iterator[
     <BLANKLINE>
     Hint: ddpmi ledger create no.ledger --epsilon 4 --delta 1e-6
     """
-    _check_file(path, write=write)
+    _check_file(path, write=write, known=known)
     try:
         with closing(_connect(path)) as connection:
             _check_journal(path, connection)
@@ -333,7 +390,7 @@ def opened(path: Path, *, write: bool = False, older: bool = False) -> Iterator[
         raise explained(path, error) from None
 
 
-def _check_file(path: Path, *, write: bool) -> None:
+def _check_file(path: Path, *, write: bool, known: bool) -> None:
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise LedgerError(
             f"ledgers need SQLite 3.37 or newer, got {sqlite3.sqlite_version}.", hint="use a newer Python."
@@ -341,9 +398,7 @@ def _check_file(path: Path, *, write: bool) -> None:
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
-        raise LedgerError(
-            f"{path} does not exist.", hint=f"ddpmi ledger create {path} --epsilon 4 --delta 1e-6"
-        ) from None
+        raise missing(path, known=known) from None
     except (OSError, ValueError) as error:
         raise LedgerError(f"{path} cannot be read: {error}.", hint="give the path of a ledger file.") from None
     if not stat.S_ISREG(mode):
@@ -352,6 +407,22 @@ def _check_file(path: Path, *, write: bool) -> None:
     writable = os.access(path, os.W_OK) and mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
     if write and not writable:
         raise LedgerError(f"{path} is read-only, so nothing can be charged.", hint=f"chmod u+w '{path}'")
+
+
+def missing(path: Path, *, known: bool = False) -> LedgerError:
+    """Make the error for a ledger that is not there. A new one is advised only where there never was one.
+
+    >>> print(missing(Path("a.ledger")).hint)
+    ddpmi ledger create a.ledger --epsilon 4 --delta 1e-6
+    >>> print(missing(Path("a.ledger"), known=True).message)
+    a.ledger does not exist any more: it was moved or removed.
+    """
+    if not known and not os.path.lexists(head_file(path)):
+        return LedgerError(f"{path} does not exist.", hint=f"ddpmi ledger create {path} --epsilon 4 --delta 1e-6")
+    return LedgerError(
+        f"{path} does not exist any more: it was moved or removed.",
+        hint=f"put it back at {path}; a new ledger would forget what was spent.",
+    )
 
 
 def _check_journal(path: Path, connection: sqlite3.Connection) -> None:

@@ -68,7 +68,7 @@ def test_ledger_upgrade(place: Place) -> None:
     ran = place.run("ledger", "show", "old.ledger")
     assert (ran.code, refused_clearly(ran), "ddpmi ledger upgrade old.ledger" in ran.err) == (1, True, True)
     ran = place.run("ledger", "upgrade", "old.ledger")
-    assert (ran.code, "now has schema 2, it had 1" in ran.err) == (0, True)
+    assert (ran.code, "now has schema 3, it had 1" in ran.err) == (0, True)
     assert "already" in place.run("ledger", "upgrade", "old.ledger").err
     assert place.run("ledger", "verify", "old.ledger").code == 0
     ran = place.run("ledger", "upgrade", "visits.csv")
