@@ -12,6 +12,8 @@
     |-- EngineError                        the engine failed; its own message may quote rows, so it is left out
     `-- MissingExtra (ImportError)         an optional package is not installed
 
+`OldReleaseWarning` is a warning: the release is read.
+
 Every message says what is wrong and what was given. ``hint`` says what to do, with code to paste.
 """
 
@@ -125,6 +127,10 @@ class EngineError(DdpmiError):
 
 class MissingExtra(DdpmiError, ImportError):  # noqa: N818
     """An optional package is not installed."""
+
+
+class OldReleaseWarning(UserWarning):
+    """A release of an old format is read, which has no digests of its tables."""
 
 
 LARGEST_COUNT = 1_000_000

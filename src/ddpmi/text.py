@@ -6,7 +6,9 @@ Names come from data and may hold any characters: terminal codes, HTML or spread
 from __future__ import annotations
 
 import html
+import os
 import re
+import sys
 import tempfile
 import unicodedata
 from pathlib import Path
@@ -15,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Mapping
 
     import pyarrow as pa
@@ -145,5 +146,23 @@ def write_new(path: str | os.PathLike[str], write: Callable[[Path], None], *, ov
         # The same suffix: some writers choose the format by it.
         draft = Path(folder) / ("draft" + place.suffix)
         write(draft)
+        sync(draft)
         draft.replace(place)
+    sync(place.parent)
     return place
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk.
+
+    A rename is durable after its folder is: without this a crash of the machine may undo it.
+
+    >>> sync(Path())
+    """
+    if sys.platform == "win32" and path.is_dir():
+        return  # Windows opens no folder as a file, and writes renames through
+    handle = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -7,6 +7,7 @@ import json
 import math
 from collections import defaultdict
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 from ddpmi.errors import InputError, InputNotFound, ReleaseError
 from ddpmi.rankings.cells import COLUMNS, places_in_groups, round_significant
 from ddpmi.rankings.ranking import Direction, Per, Ranking, rank
-from ddpmi.releases.release import RELEASE_FORMAT, Release
+from ddpmi.releases.receipts import Origin, exact_receipt
+from ddpmi.releases.release import Release
 from ddpmi.releases.tables import MemoryTables
 from tests.information.test_mi import calc_mi
 from tests.support.fake_release import Counts, exact_release, keyed, margins, private_release
@@ -401,7 +403,8 @@ def test_a_path_is_ranked_as_its_release(tmp_path: Path) -> None:
         labels=sums.labels,
         total=pa.table({"sum": pa.array([sums.total], pa.int64())}),
     )
-    receipt = sums.receipt | {"format": RELEASE_FORMAT}
+    origin = Origin(dataset="tea", unit="unit", engine="-", version="-")
+    receipt = exact_receipt(origin, release_id="tea", step=Fraction(1), g=0, space="events")
     folder = Release(receipt=receipt, tables=tables).save(tmp_path / "tea.release")
     for path in (folder, str(folder)):
         assert rank(path).table.equals(rank(sums).table)

@@ -29,7 +29,7 @@ from ddpmi.cli.commands import (
     report,
     run,
 )
-from ddpmi.cli.output import example, say_error
+from ddpmi.cli.output import example, plain_warnings, say_error
 from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def _end(error: BaseException) -> int:
 
 
 def _run(words: list[str]) -> int:
-    app(_plain_distinct(words), exit_on_error=False, print_error=False, result_action="return_value")
+    with plain_warnings():
+        app(_plain_distinct(words), exit_on_error=False, print_error=False, result_action="return_value")
     sys.stdout.flush()
     return 0
 

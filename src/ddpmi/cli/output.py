@@ -9,8 +9,9 @@ import io
 import shutil
 import sys
 import time
+import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi.rankings.display import cells_of, heads_of
 from ddpmi.text import printable
@@ -56,6 +57,25 @@ def put(text: str) -> None:
 
 def _encoding() -> str:
     return getattr(sys.stdout, "encoding", None) or "utf-8"
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Print warnings about old releases as one line; other warnings are shown as Python shows them."""
+    from ddpmi.errors import OldReleaseWarning
+
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], file: str, line: int, *more: Any) -> None:
+            if issubclass(category, OldReleaseWarning):
+                say(printable(f"Warning: {message}"))
+            else:
+                usual(message, category, file, line, *more)
+
+        warnings.showwarning = show  # type: ignore[assignment]  # Python passes all by position
+        warnings.simplefilter("always", OldReleaseWarning)
+        yield
 
 
 def say_error(message: str, hint: str | None = None, notes: Iterable[str] = ()) -> None:

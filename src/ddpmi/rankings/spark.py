@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from ddpmi import text
+from ddpmi._typing import KEYS
 from ddpmi.errors import MissingExtra, ReleaseError
 from ddpmi.information import mi as information
 from ddpmi.information import scores
@@ -90,10 +91,18 @@ class Frames:
 def _frame(tables: Tables, name: TableName, session: SparkSession) -> DataFrame:
     if not isinstance(tables, FolderTables):
         return session.createDataFrame(tables.scan(name))
-    place = str((tables.folder / name).resolve())
+    # The files by name: a file that is added later is not read.
+    places = [str(file.resolve()).translate(_GLOB) for file in tables.files(name)]
     keys = {"pairs": "feature STRING, label STRING", "features": "feature STRING", "labels": "label STRING"}[name]
     # file:// because a cluster may have another default file system; escapes because Spark reads a path as a pattern.
-    return session.read.schema(f"{keys}, sum BIGINT").parquet(f"file://{place.translate(_GLOB)}")
+    return session.read.schema(f"{keys}, sum BIGINT").parquet(*(f"file://{place}" for place in places))
+
+
+def _check_unchanged(tables: Tables) -> None:
+    """Refuse files that changed after they were compared with the receipt. The executors have read them by path."""
+    if isinstance(tables, FolderTables):
+        for name in KEYS:
+            tables.check_unchanged(name)
 
 
 def scored(frames: Frames, scoring: Scoring) -> DataFrame:
@@ -326,6 +335,7 @@ def rank_on_spark(
     kept = scored(frames, scoring).persist()
     try:
         frame = ranked(kept, frames)
+        _check_unchanged(found.tables)
     except BaseException:
         kept.unpersist()
         raise

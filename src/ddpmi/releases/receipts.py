@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from ddpmi._typing import TABLES
-from ddpmi.releases.release import RELEASE_FORMAT
+from ddpmi.releases.validation import RELEASE_FORMAT
 from ddpmi.text import NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class Origin:
     version: str
     relies_on: tuple[str, ...] = ()
     """The owner's declarations about the data."""
+    filtered: bool = False
+    """Whether a filter chose rows. Its text is not kept: it may name people."""
 
 
 def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,6 +91,7 @@ def _common(release_id: str, origin: Origin) -> dict[str, Any]:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "engine": origin.engine,
         "versions": versions,
+        "filtered": origin.filtered,
     }
 
 
@@ -119,6 +122,8 @@ def describe(receipt: Mapping[str, Any]) -> str:
         if promise["rho"] is not None:
             lines.append(f"  from rho={promise['rho']:g} (zero-concentrated)")
     lines += ["", *_noise_lines(receipt)]
+    if receipt.get("filtered"):
+        lines += ["", "A filter chose the rows. Its text is not kept."]
     if receipt["relies_on"]:
         lines += ["", "Relies on", *(f"  {text}" for text in receipt["relies_on"])]
     if receipt["ledger"]:

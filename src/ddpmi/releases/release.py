@@ -1,32 +1,38 @@
 """A release: noisy tables, and the receipt that says how they were made. Using it costs no budget.
 
 On disk it is a folder with ``pairs``, ``features``, ``labels`` and ``total`` in Parquet and ``receipt.json``. The receipt
-is written last: a folder without it is not a release.
+lists the digests of all other files and is written last: a folder without it is not a release.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import secrets
 import shutil
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpmi._typing import KEYS, TableName
-from ddpmi.errors import Hint, InputNotFound, ReleaseError
+from ddpmi.errors import Hint, InputNotFound, OldReleaseWarning, ReleaseError
 from ddpmi.planning.plan import Plan
+from ddpmi.releases.digests import check_files, digests_of
+from ddpmi.releases.reservations import Reservation, check_target, reserve
 from ddpmi.releases.tables import FolderTables, Tables, open_folder
-from ddpmi.text import NOT_PRIVATE
+from ddpmi.releases.validation import RELEASE_FORMAT, listed_files, parse_receipt, read_receipt
+from ddpmi.text import NOT_PRIVATE, printable, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
-RELEASE_FORMAT = 1
+__all__ = ["RELEASE_FORMAT", "Release", "check_target", "expunge"]
+
 _ROW_GROUP = 1 << 20
+_RECEIPT = "receipt.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,8 @@ class Release:
     """How the tables were made and what is promised, as plain values."""
     tables: Tables = field(repr=False)
     """The released tables."""
+    receipt_digest: str | None = field(default=None, repr=False, compare=False)
+    """The SHA-256 of the bytes of ``receipt.json``, which the ledger stores; None in memory."""
 
     def __repr__(self) -> str:
         stamp = "" if self.private else f"{NOT_PRIVATE}, "
@@ -78,100 +86,145 @@ class Release:
         """The released sum of everything."""
         return int(self.tables.scan("total").column("sum")[0].as_py())
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the release as a folder.
+    def save(self, path: str | os.PathLike[str], *, reservation: Reservation | None = None) -> Path:
+        """Write the release as a folder: complete and on the disk, or not at all.
+
+        Args:
+            path: The folder to write. It must not exist.
+            reservation: The reservation of this path; without one the name is reserved while the release is written.
+
+        Returns:
+            The path.
 
         Raises:
-            ReleaseError: The path exists, or its parent does not.
+            ReleaseError: The path exists, cannot be written, or is reserved by another process.
         """
         target = Path(path)
-        check_target(target)
-        # A sibling folder with a random name: the rename is atomic, and a crash leaves nothing that loads as a release.
-        partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
+        if reservation is None:
+            with reserve(target) as own:
+                return self.save(target, reservation=own)
+        reservation.check(target)
+        # The rename is atomic, and a crash leaves nothing that loads as a release.
+        unfinished = reservation.folder / "release"
         try:
-            partial.mkdir()
+            unfinished.mkdir()
             for name in KEYS:
-                _write_table(self.tables, name, partial / name)
-            _write_receipt(self.receipt, partial)
-            partial.rename(target)
+                _write_table(self.tables, name, unfinished / name)
+            _write_receipt(self.receipt, unfinished)
+            reservation.publish(unfinished)
+        except FileExistsError:
+            raise ReleaseError(
+                f"{target} exists already; a release never overwrites.", hint="choose another name, or remove it first"
+            ) from None
         except OSError as error:
             raise ReleaseError(
                 f"The release could not be written to {target} ({error.strerror}).", hint="check room and permissions"
             ) from error
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
         return target
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Release:
+    def load(cls, path: str | os.PathLike[str], *, verify: bool = True, receipt_digest: str | None = None) -> Release:
         """Open a release folder.
+
+        Args:
+            path: The folder.
+            verify: Compare the files with the digests in the receipt. Without it the names of the files are compared alone.
+            receipt_digest: The digest that the receipt must have, from the ledger's entry.
 
         Raises:
             InputNotFound: The folder is not a release.
-            ReleaseError: The release is damaged or incomplete, or a newer version wrote it.
+            ReleaseError: The release is damaged, incomplete or edited, or a newer version wrote it.
         """
         folder = Path(path)
-        file = folder / "receipt.json"
-        if not file.is_file():
-            raise InputNotFound(
-                f"{folder} is not a release: it has no receipt.json.",
-                hint=Hint(
-                    python="release(obs, plan, ledger=ledger, to='DIR') writes one",
-                    cli="ddpmi release DATA --ledger FILE -o DIR writes one",
-                ),
-            )
-        try:
-            receipt = json.loads(file.read_text("utf-8"))
-            known = receipt["format"] == RELEASE_FORMAT
-        except (ValueError, KeyError, TypeError) as error:
+        _check_is_release(folder)
+        raw = read_receipt(folder / _RECEIPT)
+        digest = hashlib.sha256(raw).hexdigest()
+        if receipt_digest is not None and receipt_digest != digest:
             raise ReleaseError(
-                f"The receipt of {folder} cannot be read.", hint="the file is damaged; use a copy"
-            ) from error
-        if not known:
-            raise ReleaseError(
-                f"{folder} has format {receipt['format']!r}, this version reads {RELEASE_FORMAT}.",
-                hint="pip install --upgrade ddpmi",
+                f"The receipt of {folder} is not the one that the ledger knows.",
+                hint="it was edited after the release; use a copy that was not",
             )
-        return cls(receipt=receipt, tables=open_folder(folder))
+        receipt = parse_receipt(raw, folder)
+        tables = open_folder(folder)
+        if receipt["format"] == 1:
+            text = f"{printable(str(folder))} has the old format 1: nothing shows whether its tables were changed."
+            warnings.warn(text, OldReleaseWarning, stacklevel=2)
+        else:
+            tables = _checked(tables, receipt, verify=verify)
+        return cls(receipt=receipt, tables=tables, receipt_digest=digest)
+
+
+def _check_is_release(folder: Path) -> None:
+    try:
+        known = (folder / _RECEIPT).is_file() and not (folder / _RECEIPT).is_symlink()
+    except (OSError, ValueError):  # a name that is too long, or holds a NUL
+        known = False
+    if not known:
+        raise InputNotFound(
+            f"{folder} is not a release: it has no receipt.json.",
+            hint=Hint(
+                python="release(obs, plan, ledger=ledger, to='DIR') writes one",
+                cli="ddpmi release DATA --ledger FILE -o DIR writes one",
+            ),
+        )
+
+
+def _checked(tables: FolderTables, receipt: Mapping[str, Any], *, verify: bool) -> FolderTables:
+    """Compare files with the receipt; the result reads no file that changes later."""
+    listed, files = listed_files(receipt), _all_files(tables)
+    if verify:
+        return FolderTables(folder=tables.folder, known=check_files(tables.folder, files, listed))
+    names = {file.relative_to(tables.folder).as_posix() for file in files}
+    if names != set(listed):
+        raise ReleaseError(
+            f"The files of the release {tables.folder} are not those of its receipt.",
+            hint="the folder was changed after it was released; use a copy that was not",
+        )
+    return tables
+
+
+def _all_files(tables: FolderTables) -> list[Path]:
+    return [file for name in KEYS for file in tables.files(name)]
 
 
 def expunge(path: str | os.PathLike[str]) -> None:
-    """Remove a release folder; its charge stays in the ledger.
+    """Remove the files that a release wrote, and nothing else; its charge stays in the ledger.
 
     Raises:
         InputNotFound: The folder is not a release.
         ReleaseError: The folder holds more than a release, or cannot be removed.
     """
     folder = Path(path)
-    Release.load(folder)
-    more = {entry.name for entry in folder.iterdir()} - {*KEYS, "receipt.json"}
-    if folder.is_symlink() or more:
-        raise ReleaseError(
-            f"{folder} holds more than a release, so it is left alone.", hint="move the other files away first"
-        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OldReleaseWarning)  # an old release is removed like any other
+        found = Release.load(folder, verify=False)
+    files = _all_files(FolderTables(folder=folder))
+    if folder.is_symlink() or (more := _others(folder, files)):
+        which = "is a link" if folder.is_symlink() else f"holds more than a release ({printable(more[0])})"
+        raise ReleaseError(f"{folder} {which}, so it is left alone.", hint="move the other files away first")
     try:
         # The receipt goes first: if a later step fails, what is left is no release.
-        (folder / "receipt.json").unlink()
-        shutil.rmtree(folder)
+        (folder / _RECEIPT).unlink()
+        sync(folder)
+        for file in files:
+            file.unlink()
+        for name in KEYS:
+            (folder / name).rmdir()
+        folder.rmdir()
+        sync(folder.absolute().parent)
     except OSError as error:
-        raise ReleaseError(f"{folder} could not be removed ({error.strerror}).", hint="check permissions") from error
+        raise ReleaseError(
+            f"The release {found.release_id} in {folder} could not be removed ({error.strerror}).",
+            hint="check permissions",
+        ) from error
 
 
-def check_target(target: Path) -> None:
-    """Refuse a folder that exists or cannot be made, before anything is charged."""
-    if target.parts and target.parts[0].endswith(":") and len(target.parts[0]) > len("C:"):
-        raise ReleaseError(
-            f"A release is written to a folder, and {target.parts[0]}// is an address.",
-            hint="write it to a folder that all machines share, and copy it from there",
-        )
-    if target.exists() or target.is_symlink():
-        raise ReleaseError(
-            f"{target} exists already; a release never overwrites.", hint="choose another name, or remove it first"
-        )
-    if not target.parent.is_dir():
-        raise ReleaseError(f"The folder {target.parent} does not exist.", hint=f"mkdir -p {target.parent}")
-    if not os.access(target.parent, os.W_OK):
-        raise ReleaseError(f"The folder {target.parent} cannot be written to.", hint="choose another place")
+def _others(folder: Path, files: Sequence[Path]) -> list[str]:
+    """List what lies in a release folder and was not written by the release."""
+    ours = {*files, folder / _RECEIPT, *(folder / name for name in KEYS)}
+    return sorted(str(entry.relative_to(folder)) for entry in folder.rglob("*") if entry not in ours)
 
 
 def _write_table(tables: Tables, name: TableName, folder: Path) -> None:
@@ -181,6 +234,7 @@ def _write_table(tables: Tables, name: TableName, folder: Path) -> None:
     if isinstance(tables, FolderTables):
         for file in tables.files(name):
             _copy(file, folder / file.name, temporary=tables.owner is not None)
+        sync(folder)
         return
     table, file = tables.scan(name), folder / "part-0.parquet"
     # Fixed row groups and no metadata of pandas: the layout depends only on the released rows.
@@ -191,7 +245,8 @@ def _write_table(tables: Tables, name: TableName, folder: Path) -> None:
         row_group_size=_ROW_GROUP,
         use_dictionary=["label"] if "label" in table.column_names else False,
     )
-    _sync(file)
+    sync(file)
+    sync(folder)
 
 
 def _copy(file: Path, to: Path, *, temporary: bool) -> None:
@@ -202,16 +257,17 @@ def _copy(file: Path, to: Path, *, temporary: bool) -> None:
         os.link(file, to)
     except OSError:
         shutil.copyfile(file, to)
-    _sync(to)
+    sync(to)
 
 
 def _write_receipt(receipt: Mapping[str, Any], folder: Path) -> None:
-    unfinished = folder / ".receipt.json"
-    unfinished.write_text(json.dumps(receipt, indent=2, ensure_ascii=False) + "\n", "utf-8")
-    _sync(unfinished)
-    unfinished.rename(folder / "receipt.json")
-
-
-def _sync(file: Path) -> None:
-    with file.open("rb") as handle:
-        os.fsync(handle.fileno())
+    """Write the receipt with the digests of all other files."""
+    digests = digests_of(folder, _all_files(FolderTables(folder=folder)))
+    # A release of an old format that is saved again gets the format of this version.
+    more = {"format": RELEASE_FORMAT, "filtered": receipt.get("filtered")}
+    whole = {**receipt, **more, "files": {name: digest.to_dict() for name, digest in digests.items()}}
+    unfinished = folder / f".{_RECEIPT}"
+    unfinished.write_text(json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+    sync(unfinished)
+    unfinished.rename(folder / _RECEIPT)
+    sync(folder)

@@ -28,7 +28,7 @@ def receipt(
     from ddpmi.releases.release import Release
 
     found = Release.load(folder).receipt
-    put(json.dumps(found, indent=2) + "\n" if format == "json" else escape_lines(describe(found)))
+    put(json.dumps(found, indent=2, allow_nan=False) + "\n" if format == "json" else escape_lines(describe(found)))
 
 
 def register(app: App) -> None:

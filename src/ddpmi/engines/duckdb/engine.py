@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +13,7 @@ from ddpmi.engines.progress import polled
 from ddpmi.errors import EngineError, Hint, InputError, SchemaError
 from ddpmi.pipeline.dialects import DUCKDB, quote
 from ddpmi.releases.tables import MemoryTables
+from ddpmi.releases.workplaces import Workplace, leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from ddpmi.privacy.randomness import Source as Words
 
 _BATCH_ROWS = 1 << 20
+_SPILL = "ddpmi-"
 #: The first keeps windows from spilling to disk; the second reversed a cheap join, which then took three times as long.
 _OPTIMIZERS_OFF = ("top_n_window_elimination", "partial_aggregate_pushdown")
 #: These move parts of an expression out of its TRY, or compute with the smallest and largest cell outside of it.
@@ -61,9 +61,10 @@ class DuckDBEngine:
         self._spill = _spill_folder(source.settings)
         try:
             extension = None if source.files is None else source.files.extension
-            self._connection = _connect(self._spill, source.settings, extension, expressions=expressions)
+            spill = str(self._spill.folder)
+            self._connection = _connect(spill, source.settings, extension, expressions=expressions)
         except BaseException:
-            shutil.rmtree(self._spill, ignore_errors=True)
+            self._spill.remove()
             raise
         try:
             self.relation = self._relation(source, columns)
@@ -76,13 +77,15 @@ class DuckDBEngine:
 
     def __exit__(self, *exception: object) -> None:
         self._connection.close()
-        shutil.rmtree(self._spill, ignore_errors=True)
+        self._spill.remove()
 
     def _relation(self, source: DuckDBSource, columns: list[str] | None) -> str:
         if source.files is not None:
             if columns is None:
                 return source.files.relation(None)
-            return files.with_times(source.files.ready(self._spill).relation(columns), source.schema(), columns)
+            return files.with_times(
+                source.files.ready(str(self._spill.folder)).relation(columns), source.schema(), columns
+            )
         with _own_errors("read the data"):
             if columns is None:
                 self._connection.register("source", frames.schema_of(source.frame))
@@ -260,10 +263,13 @@ def _kind(type_: str) -> Kind:
     return _KINDS.get(type_.partition("(")[0], "other")
 
 
-def _spill_folder(settings: Mapping[str, str]) -> str:
+def _spill_folder(settings: Mapping[str, str]) -> Workplace:
+    """Make a folder that only the user can read. Folders of processes that died are removed first: they hold exact sums."""
+    parent = settings.get("temp_directory")
+    leftovers(parent, prefix=_SPILL)
     try:
-        return tempfile.mkdtemp(prefix="ddpmi-", dir=settings.get("temp_directory"))  # mode 0700
-    except OSError:
+        return Workplace.new(parent, prefix=_SPILL)
+    except (OSError, ValueError):
         raise InputError(
             "No folder for temporary files can be made.",
             hint=Hint(python="conf={'temp_directory': '/path/with/room'}", cli="--conf temp_directory=/path/with/room"),

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import re
 import secrets
-import shutil
-import tempfile
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi._typing import KEYS
@@ -22,10 +19,13 @@ from ddpmi.engines.spark import sessions
 from ddpmi.engines.spark.sessions import own_errors, watched
 from ddpmi.errors import EngineError, Hint
 from ddpmi.pipeline.dialects import SPARK
-from ddpmi.releases.tables import FolderTables, Owner
+from ddpmi.releases.reservations import PREFIX, STAGED
+from ddpmi.releases.tables import FolderTables
+from ddpmi.releases.workplaces import Workplace, leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -158,8 +158,9 @@ class SparkEngine:
 
     def released(self) -> FolderTables:
         """Write the drawn tables sorted by key bytes. Files are named by this order, so the layout reveals nothing else."""
-        folder = self._staging.sibling()
-        tables = FolderTables(folder=folder, owner=Owner(folder))
+        owner = self._staging.sibling()
+        folder = owner.folder
+        tables = FolderTables(folder=folder, owner=owner)
         # proof: one-draw.layout
         for name, keys in KEYS.items():
             order = f" ORDER BY {', '.join(f'{key} NULLS LAST' for key in keys)}" if keys else ""
@@ -171,11 +172,13 @@ class SparkEngine:
 
 
 class Staging:
-    """A folder of this process in a shared one."""
+    """A folder of this process in a shared one. Folders of processes that died there are removed first."""
 
     def __init__(self, parent: Path) -> None:
         self.parent, self._count = parent, 0
-        self.folder = self.sibling()
+        leftovers(parent, prefix=PREFIX, suffix=STAGED)
+        self._workplace = self.sibling()
+        self.folder = self._workplace.folder
 
     def __enter__(self) -> Self:
         return self
@@ -183,10 +186,10 @@ class Staging:
     def __exit__(self, *exception: object) -> None:
         self.remove()
 
-    def sibling(self) -> Path:
+    def sibling(self) -> Workplace:
         """Make another folder beside this one."""
         try:
-            return Path(tempfile.mkdtemp(prefix=".ddpmi-", suffix=".partial", dir=self.parent))
+            return Workplace.new(self.parent, prefix=PREFIX, suffix=STAGED)
         except OSError as error:
             raise EngineError(
                 f"No folder can be made in {self.parent} ({error.strerror}).",
@@ -200,7 +203,7 @@ class Staging:
 
     def remove(self) -> None:
         """Remove the folder with all drawn tables."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._workplace.remove()
 
 
 def schema_of(keys: list[str]) -> str:
