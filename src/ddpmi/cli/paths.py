@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ddpmi.ledger.ledger import Ledger
 
 
-def open_ledger(file: Path) -> Ledger:
+def open_ledger(file: Path, *, expect_head: str | None = None) -> Ledger:
     """Open a ledger that exists."""
     from ddpmi.ledger.ledger import Ledger
 
@@ -21,7 +21,7 @@ def open_ledger(file: Path) -> Ledger:
         raise InputNotFound(
             f"The ledger {file} does not exist.", hint=f"ddpmi ledger create {file} --epsilon 4 --delta 1e-6"
         )
-    return Ledger(file)
+    return Ledger(file, expect_head=expect_head)
 
 
 def check_new_folder(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -52,6 +53,9 @@ class ChargeFields(TypedDict):
     plan_digest: str
     columns_digest: str
     tag: NotRequired[str]
+    folder: NotRequired[str]
+    who: NotRequired[str]
+    why: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +78,17 @@ class Charge:
     """Digest of its column mapping."""
     tag: str = ""
     """A note of the user."""
+    folder: str = ""
+    """Where the release is written, as an absolute path; empty for memory."""
+    who: str = ""
+    """Who asked for it."""
+    why: str = ""
+    """What it is for."""
 
     def __post_init__(self) -> None:
         # Only for new charges: entries that were written before this rule are read as they are.
         dataset_name(self.dataset)
-        for name in ("release_id", "mechanism", "plan_digest", "columns_digest", "tag"):
+        for name in ("release_id", "mechanism", "plan_digest", "columns_digest", "tag", "folder", "who", "why"):
             _check_text(name, getattr(self, name))
         if not self.release_id:
             raise InputError(
@@ -107,8 +117,16 @@ class Charge:
             floor(self.guarantee.delta * DELTA_GRID),
             self.plan_digest,
             self.columns_digest,
-            self.tag,
+            json.dumps([self.tag, self.folder, self.who, self.why]),
         )
+
+
+DIGESTS: dict[str, str] = {}
+
+
+def _notes(text: str) -> dict[str, str]:
+    found = json.loads(text) if text.startswith("[") else [text, "", "", ""]
+    return dict(zip(("tag", "folder", "who", "why"), found, strict=True))
 
 
 def budget_of(epsilon: int, delta: int) -> Budget:
@@ -152,6 +170,14 @@ class Entry:
     """Digest of its column mapping."""
     tag: str
     """A note of the user."""
+    folder: str = ""
+    """Where the release was written."""
+    who: str = ""
+    """Who asked for it."""
+    why: str = ""
+    """What it is for."""
+    receipt_digest: str | None = None
+    """Digest of its receipt."""
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Entry:
@@ -173,7 +199,8 @@ class Entry:
             ),
             plan_digest=columns["plan_digest"],
             columns_digest=columns["columns_digest"],
-            tag=columns["tag"],
+            **_notes(columns["tag"]),
+            receipt_digest=DIGESTS.get(columns["release_id"]),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,6 +214,8 @@ class Entry:
             **self.guarantee.to_dict(),
             "rho": float(self.cost.rho),
             "tag": self.tag,
+            "who": self.who,
+            "why": self.why,
             "plan_digest": self.plan_digest,
         }
 

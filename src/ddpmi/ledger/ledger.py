@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ddpmi.errors import BudgetExceeded, Hint, InputError, LedgerError
-from ddpmi.ledger.entries import CHARGE_COLUMNS, ENTRIES, Charge, ChargeFields, Entry, State, Status, budget_of
+from ddpmi.ledger.entries import CHARGE_COLUMNS, DIGESTS, ENTRIES, Charge, ChargeFields, Entry, State, Status, budget_of
 from ddpmi.ledger.storage import (
     SCHEMA_VERSION,
     TOTALS,
@@ -65,12 +65,15 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], limit: Budget | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], limit: Budget | None = None, *, expect_head: str | None = None
+    ) -> None:
         """Open a ledger, or create it where a limit is given and the file is missing.
 
         Args:
             path: The file.
             limit: The limit of a new ledger; an existing one must have exactly this limit.
+            expect_head: A line of ``ddpmi ledger head`` that the ledger must contain.
 
         Raises:
             LedgerError: The file is missing (without a limit), foreign, damaged, or has another limit.
@@ -88,6 +91,8 @@ class Ledger:
             self._limit = _read_limit(self.path, connection)
             _check_rows(self.path, connection, self._limit)
             self._seen = _last_event(connection)
+            if expect_head is not None and not any(e["hash"].startswith(expect_head) for e in self.export()):
+                raise LedgerError(f"{path} does not contain the head {expect_head!r}.", hint="use the newest copy")
         self.limit = budget_of(self._limit.epsilon, 2 * self._limit.delta)
         if limit is not None and limit != self.limit:
             raise LedgerError(
@@ -135,12 +140,19 @@ class Ledger:
                 _write_charge(connection, charge)
             return [self._entry(connection, charge.release_id) for charge in charges]
 
-    def mark(self, release_id: str, state: Literal["released", "abandoned", "expunged"]) -> Entry:
+    def mark(
+        self,
+        release_id: str,
+        state: Literal["released", "abandoned", "expunged"],
+        *,
+        receipt_digest: str | None = None,
+    ) -> Entry:
         """Record what became of a charged release. Its cost stays spent in every state.
 
         Args:
             release_id: The release.
             state: Its new state. The same state again changes nothing. An abandoned release is never expunged.
+            receipt_digest: Digest of the receipt of a released one.
 
         Returns:
             The entry.
@@ -160,6 +172,8 @@ class Ledger:
                     hint="make a new release with a new id.",
                 )
             _write_event(connection, state, entry.id)
+            if receipt_digest is not None:
+                DIGESTS[release_id] = receipt_digest
             return self._entry(connection, release_id)
 
     def find(self, release_id: str) -> Entry | None:

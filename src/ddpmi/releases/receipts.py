@@ -33,6 +33,8 @@ class Origin:
     version: str
     relies_on: tuple[str, ...] = ()
     """The owner's declarations about the data."""
+    filtered: bool = False
+    """Whether a filter chose rows."""
 
 
 def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,6 +91,7 @@ def _common(release_id: str, origin: Origin) -> dict[str, Any]:
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "engine": origin.engine,
         "versions": versions,
+        "filtered": origin.filtered,
     }
 
 

@@ -6,6 +6,7 @@ is written last: a folder without it is not a release.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ddpmi.releases.reservations import Reservation
+
 RELEASE_FORMAT = 1
 _ROW_GROUP = 1 << 20
 
@@ -37,6 +40,8 @@ class Release:
     """How the tables were made and what is promised, as plain values."""
     tables: Tables = field(repr=False)
     """The released tables."""
+    receipt_digest: str | None = field(default=None, repr=False)
+    """The sha256 of the bytes of ``receipt.json``; None in memory."""
 
     def __repr__(self) -> str:
         stamp = "" if self.private else f"{NOT_PRIVATE}, "
@@ -78,14 +83,15 @@ class Release:
         """The released sum of everything."""
         return int(self.tables.scan("total").column("sum")[0].as_py())
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
+    def save(self, path: str | os.PathLike[str], *, reservation: Reservation | None = None) -> Path:
         """Write the release as a folder.
 
         Raises:
             ReleaseError: The path exists, or its parent does not.
         """
         target = Path(path)
-        check_target(target)
+        if reservation is None:
+            check_target(target)
         # A sibling folder with a random name: the rename is atomic, and a crash leaves nothing that loads as a release.
         partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
         try:
@@ -103,8 +109,13 @@ class Release:
         return target
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Release:
+    def load(cls, path: str | os.PathLike[str], *, verify: bool = True, receipt_digest: str | None = None) -> Release:
         """Open a release folder.
+
+        Args:
+            path: The folder.
+            verify: Whether the files are compared with the receipt.
+            receipt_digest: The digest that the receipt must have.
 
         Raises:
             InputNotFound: The folder is not a release.
@@ -121,6 +132,10 @@ class Release:
                 ),
             )
         try:
+            del verify
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()
+            if receipt_digest not in (None, digest):
+                raise ReleaseError(f"The receipt of {folder} was edited.", hint="use a copy")
             receipt = json.loads(file.read_text("utf-8"))
             known = receipt["format"] == RELEASE_FORMAT
         except (ValueError, KeyError, TypeError) as error:
@@ -132,7 +147,7 @@ class Release:
                 f"{folder} has format {receipt['format']!r}, this version reads {RELEASE_FORMAT}.",
                 hint="pip install --upgrade ddpmi",
             )
-        return cls(receipt=receipt, tables=open_folder(folder))
+        return cls(receipt=receipt, tables=open_folder(folder), receipt_digest=digest)
 
 
 def expunge(path: str | os.PathLike[str]) -> None:
