@@ -224,6 +224,11 @@ class Observations:
         """Return the same data, ready to be released to a folder. Refuse what cannot work. Reads no row."""
         return replace(self, source=self.source.prepared(target))
 
+    def rehearsal(self) -> Observations | None:
+        """Return made-up rows under the same names; None for an engine that is not rehearsed. Reads no row."""
+        made_up = self.source.rehearsal()
+        return None if made_up is None else replace(self, source=made_up)
+
 
 def observe(
     data: Any,
