@@ -7,6 +7,7 @@ import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -29,6 +30,9 @@ from ddpmi.curator.drawing import Reading, measure, summed_by
 from ddpmi.engines.duckdb.engine import DuckDBEngine
 from ddpmi.testing import exact_sums, seeded_release
 from tests.support.release_fixtures import states, two_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PLAN = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3))
 
@@ -55,29 +59,35 @@ def test_a_release_finds_what_sets_groups_apart(ledger: Ledger) -> None:
     assert "SECRET" not in str(found.pairs.to_pylist())
 
 
-def test_the_charge_comes_before_the_first_row(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the engine is opened the ledger already holds the charge."""
-    seen = []
+def opened_data(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
+    """Call a function when the engine is opened over the data, and not over the made-up rows of a rehearsal."""
     opened = DuckDBEngine.__init__
 
     def spy(self, source, columns, **more: object) -> None:
-        seen.append(states(ledger))
+        if not source.made_up:
+            then()
         opened(self, source, columns, **more)
 
-    obs = ddpmi.observe(data())
     monkeypatch.setattr(DuckDBEngine, "__init__", spy)
+
+
+def test_the_charge_comes_before_the_first_row(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the engine is opened over the data the ledger already holds the charge."""
+    seen = []
+    obs = ddpmi.observe(data())
+    opened_data(monkeypatch, lambda: seen.append(states(ledger)))
     ddpmi.release(obs, PLAN, ledger=ledger)
     assert (seen, states(ledger)) == ([["charged"]], ["released"])
 
 
 def test_a_refused_release_reads_nothing_and_leaves_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too little budget stops before the data is opened."""
+    """Too little budget stops before the data is opened, and the reserved name is free again."""
     ledger = Ledger(tmp_path / "small.ledger", limit=Budget(0.5, 1e-3))
     obs = ddpmi.observe(data())
-    monkeypatch.setattr(DuckDBEngine, "__init__", lambda *_: pytest.fail("the data was opened"))
+    opened_data(monkeypatch, lambda: pytest.fail("the data was opened"))
     with pytest.raises(BudgetExceeded, match="Hint:"):
         ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out")
-    assert (states(ledger), (tmp_path / "out").exists()) == ([], False)
+    assert (states(ledger), [path.name for path in tmp_path.iterdir()]) == ([], ["small.ledger"])
 
 
 @pytest.mark.parametrize("error", [EngineError("it failed"), KeyboardInterrupt(), MemoryError()])
@@ -125,9 +135,12 @@ def test_a_charged_id_is_never_drawn_again(ledger: Ledger, tmp_path: Path) -> No
         ddpmi.release(renamed, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
     with pytest.raises(ReleaseError, match="not a release"):
         ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "elsewhere", release_id="monday")
-    with pytest.raises(ReleaseError, match="memory only"):
+    with pytest.raises(ReleaseError, match="no folder was named"):
         ddpmi.release(obs, PLAN, ledger=ledger, release_id="monday")
     assert len(states(ledger)) == 1
+    ddpmi.release(obs, PLAN, ledger=ledger, release_id="tuesday")
+    with pytest.raises(ReleaseError, match="memory only"):
+        ddpmi.release(obs, PLAN, ledger=ledger, release_id="tuesday")
 
 
 def test_two_releases_have_different_noise(ledger: Ledger) -> None:
@@ -268,8 +281,8 @@ def test_the_receipt_has_every_field_and_no_secret(ledger: Ledger, tmp_path: Pat
     """Section by section as documented; no path, salt, row or exact count."""
     found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
     fields = "format release_id dataset created private notice guarantee plan plan_digest tables grid relies_on engine versions ledger "
-    fields += "space marginals sample_rate"
-    assert set(found.receipt) == set(fields.split())
+    fields += "space marginals sample_rate filtered"
+    assert set(found.receipt) - {"files"} == set(fields.split())
     text = json.dumps(found.receipt)
     assert str(tmp_path) not in text
     assert "SECRET" not in text
@@ -342,6 +355,7 @@ def test_an_engine_failure_shows_no_row(ledger: Ledger, monkeypatch: pytest.Monk
         return [[*phase, boom] for phase in plan_phases(self, dialect, **options)]
 
     monkeypatch.setattr(Plan, "phases", broken)
+    monkeypatch.setattr(door, "rehearse", lambda *_: None)
     with pytest.raises(EngineError) as caught:
         ddpmi.release(obs, PLAN, ledger=ledger)
     assert "common" not in "".join([str(caught.value), *caught.value.__notes__])

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import traceback
+import warnings
 from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError, Parameter
@@ -29,7 +30,7 @@ from ddpmi.cli.commands import (
     report,
     run,
 )
-from ddpmi.cli.output import example, say_error
+from ddpmi.cli.output import example, say_error, show_warning, silence
 from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
 
 if TYPE_CHECKING:
@@ -107,7 +108,10 @@ def _end(error: BaseException) -> int:
 
 
 def _run(words: list[str]) -> int:
-    app(_plain_distinct(words), exit_on_error=False, print_error=False, result_action="return_value")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", category=UserWarning, module=r"ddpmi\b")
+        warnings.showwarning = show_warning
+        app(_plain_distinct(words), exit_on_error=False, print_error=False, result_action="return_value")
     sys.stdout.flush()
     return 0
 
@@ -136,7 +140,7 @@ def _end_refused(error: DdpmiError) -> int:
 
 def _end_closed_pipe() -> int:
     """Succeed: the reader of stdout has closed it. The interpreter flushes again at exit, so send that to nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    silence(sys.stdout)
     return 0
 
 

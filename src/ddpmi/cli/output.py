@@ -6,11 +6,12 @@ Names in a release may come from anybody. They are printed literally, and contro
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Self, TextIO
 
 from ddpmi.rankings.display import cells_of, heads_of
 from ddpmi.text import printable
@@ -29,6 +30,14 @@ _PIPE_WIDTH = 120
 _WIDE = 110  # narrower terminals show fewer columns, so that names stay whole
 _ONLY_WIDE = ("interval", "share_out")
 _LEFT_ALIGNED = ("direction", "state", "mechanism", "time")
+#: Why a release may be empty. The same list is printed for every empty release: no row may choose from it.
+EMPTY_CAUSES = (
+    "too few units for this epsilon, delta and --pairs",
+    "files with a header and no rows",
+    "a column of the unit, the feature or the label that is empty (NULL) in all rows",
+    "a --where that no row meets, or a --labels-only that is no label of the data",
+    "columns in each other's place: look at --unit, --feature and --label",
+)
 _PATIENCE = 1.0  # seconds before a bar appears: short runs print none
 
 
@@ -42,9 +51,12 @@ def example(*lines: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a message to stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """Print a message to stderr. If nobody can read it, the command goes on: its exit code says how it ended."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
 
 
 def put(text: str) -> None:
@@ -52,6 +64,31 @@ def put(text: str) -> None:
     encoding = _encoding()
     sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
     sys.stdout.flush()
+
+
+def put_kept(text: str) -> None:
+    """Print what a charged release shows. It is kept in its folder, so a full disk at stdout is no failure.
+
+    A script that saw a failure would try again, and pay again.
+    """
+    try:
+        put(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence(sys.stdout)
+        say(f"Warning: the result could not be printed ({error.strerror}). Its release is complete: ddpmi rank --help")
+
+
+def silence(stream: TextIO) -> None:
+    """Send what a stream still holds to nowhere: the interpreter writes it out once more at its end."""
+    with suppress(OSError, ValueError):  # a stream without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning of the library as one line."""
+    say(f"Warning: {printable(str(message))}")
 
 
 def _encoding() -> str:
@@ -160,6 +197,9 @@ def warn_if_empty(release: Release, pairs: int) -> None:
         f"no {table.removesuffix('s')} reached the threshold of {units}" for table, units in units_needed(plan).items()
     ]
     say(f"Warning: nothing was released, because {' or '.join(needed) or 'no feature was selected'}.")
+    say("It was charged all the same: a refund would tell whether there are rows. The cause may be one of these:")
+    for cause in EMPTY_CAUSES:
+        say(f"  - {cause}")
     say("Hint: raise --epsilon or --delta, lower --pairs, or merge labels; plans are free: ddpmi plan --help")
 
 

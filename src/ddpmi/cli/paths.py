@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
+from ddpmi.engines.room import check_name, check_room
 from ddpmi.errors import InputError, InputNotFound, ReleaseError
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def open_ledger(file: Path, *, expect_head: str | None = None) -> Ledger:
 
 def check_new_folder(folder: Path) -> None:
     """Refuse a folder that a release cannot be written to. This is wrong usage, so the error becomes an InputError."""
-    from ddpmi.releases.release import check_target
+    from ddpmi.curator.readiness import check_place
 
     try:
-        check_target(folder)
+        check_place(folder)
     except ReleaseError as error:
         raise InputError(error.message, hint=error.advice) from None
 
@@ -44,6 +44,7 @@ def check_new_file(file: Path) -> None:
     <BLANKLINE>
     Hint: mkdir -p 'no such folder'
     """
+    check_name(file)
     if file.exists() or file.is_symlink():
         raise InputError(
             f"{file} exists already, and nothing is overwritten.",
@@ -51,5 +52,4 @@ def check_new_file(file: Path) -> None:
         )
     if not file.parent.is_dir():
         raise InputError(f"The folder {file.parent} does not exist.", hint=f"mkdir -p '{file.parent}'")
-    if not os.access(file.parent, os.W_OK):
-        raise InputError(f"The folder {file.parent} cannot be written to.", hint="choose another place")
+    check_room(file.parent, hint="choose another place, or make room")

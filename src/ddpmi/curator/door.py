@@ -78,10 +78,10 @@ def release(
         ReleaseError: The folder exists, another release is about to write it, or the id was charged and its release is
             not in the folder.
     """
-    chosen, account = _release_id(release_id), as_ledger(ledger)
+    chosen, target = _release_id(release_id), _target(to)
     check_given(obs, plan)
     check_fit(obs, plan)
-    target = _target(to)
+    account = as_ledger(ledger)
     if release_id is not None and (entry := account.find(chosen)) is not None:
         return _stored(account, entry, obs, plan, target)
     order = _Order(obs=obs, plans=(plan,), ids=(chosen,), targets=(target,), who=who, why=why)
@@ -112,7 +112,6 @@ def release_many(
     Raises:
         InputError: The plans bound contributions differently.
     """
-    account = as_ledger(ledger)
     check_given(obs, *(plans := _listed(plans)))
     if len({plan.sums for plan in plans}) > 1:
         raise InputError(
@@ -122,6 +121,7 @@ def release_many(
     targets = _targets(to, len(plans))
     for plan in plans:
         check_fit(obs, plan)
+    account = as_ledger(ledger)
     ids = tuple(_release_id(None) for _ in plans)
     return _charged(_Order(obs=obs, plans=plans, ids=ids, targets=targets, who=who, why=why), account, progress)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ddpmi.curator.drawing import Reading, measure, summed_by
 from ddpmi.engines.room import check_name, check_room
 from ddpmi.errors import EngineError, InputError, MissingExtra, ReleaseError
-from ddpmi.releases.release import check_target
+from ddpmi.releases.reservations import check_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,6 +14,8 @@ from ddpmi.releases.release import check_target
 if TYPE_CHECKING:
     from pathlib import Path
 
+__all__ = ["Reservation", "check_target", "reserve"]
+
 
 @dataclass(slots=True)
 class Reservation:
