@@ -452,11 +452,12 @@ def _stored(ledger: Ledger, entry: Entry, obs: Observations, plan: Plan, to: Pat
     if to is None:
         raise _not_here(entry, "and no folder was named now")
     try:
-        found = Release.load(to, receipt_digest=entry.receipt_digest)
+        named = Release.load(to, verify=False)
     except InputNotFound:
         raise _not_here(entry, f"and {to} is not a release") from None
-    if found.release_id != entry.release_id or found.receipt["plan_digest"] != plan.digest:
+    if named.release_id != entry.release_id or named.receipt["plan_digest"] != plan.digest:
         raise _not_here(entry, f"and {to} holds another release")
+    found = Release.load(to, receipt_digest=entry.receipt_digest)
     if entry.state == "charged":
         # A crash came after the folder was complete, and before this was recorded.
         _mark_released(ledger, found)
