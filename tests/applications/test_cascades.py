@@ -13,7 +13,7 @@ import pytest
 import ddpmi
 from ddpmi import Bounds, Budget, BudgetExceeded, EngineError, InputError, Ledger, ReleaseError
 from ddpmi.applications.cascades import Cascade, Fold, cascade, each_fold
-from ddpmi.engines.duckdb.engine import DuckDBEngine
+from ddpmi.curator import door
 from tests.support.drinks import PLAN, states, table
 
 
@@ -73,7 +73,7 @@ def test_finished_folds_are_resumed(ledger: Ledger, tmp_path: Path, monkeypatch:
     walk = each_fold(spec, ledger=ledger, to=tmp_path / "out")
     first = next(walk)
     with monkeypatch.context() as patch:
-        patch.setattr(DuckDBEngine, "run", broken)
+        patch.setattr(door, "measure", broken)
         with pytest.raises(EngineError) as caught:
             next(walk)
     assert "earlier folds" in " ".join(caught.value.__notes__)

@@ -13,7 +13,7 @@ import pytest
 import ddpmi
 from ddpmi import Bounds, Budget, BudgetExceeded, EngineError, InputError, Ledger
 from ddpmi.applications.expansion import Round, expand
-from ddpmi.engines.duckdb.engine import DuckDBEngine
+from ddpmi.curator import door
 from tests.support.drinks import PLAN, states, table
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_rounds_are_reported_even_if_a_later_one_fails(ledger: Ledger, monkeypat
 
     def then_break(found: Round) -> None:
         done.append(found)
-        monkeypatch.setattr(DuckDBEngine, "batches", broken)
+        monkeypatch.setattr(door, "measure", broken)
 
     def broken(*_: object) -> None:
         raise EngineError("broken on purpose")

@@ -7,6 +7,7 @@ import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -29,6 +30,9 @@ from ddpmi.curator.drawing import Reading, measure, summed_by
 from ddpmi.engines.duckdb.engine import DuckDBEngine
 from ddpmi.testing import exact_sums, seeded_release
 from tests.support.release_fixtures import states, two_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PLAN = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3))
 
@@ -55,29 +59,35 @@ def test_a_release_finds_what_sets_groups_apart(ledger: Ledger) -> None:
     assert "SECRET" not in str(found.pairs.to_pylist())
 
 
-def test_the_charge_comes_before_the_first_row(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the engine is opened the ledger already holds the charge."""
-    seen = []
+def opened_data(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
+    """Call a function when the engine is opened over the data, and not over the made-up rows of a rehearsal."""
     opened = DuckDBEngine.__init__
 
     def spy(self, source, columns, **more: object) -> None:
-        seen.append(states(ledger))
+        if not source.made_up:
+            then()
         opened(self, source, columns, **more)
 
-    obs = ddpmi.observe(data())
     monkeypatch.setattr(DuckDBEngine, "__init__", spy)
+
+
+def test_the_charge_comes_before_the_first_row(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the engine is opened over the data the ledger already holds the charge."""
+    seen = []
+    obs = ddpmi.observe(data())
+    opened_data(monkeypatch, lambda: seen.append(states(ledger)))
     ddpmi.release(obs, PLAN, ledger=ledger)
     assert (seen, states(ledger)) == ([["charged"]], ["released"])
 
 
 def test_a_refused_release_reads_nothing_and_leaves_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too little budget stops before the data is opened."""
+    """Too little budget stops before the data is opened, and the reserved name is free again."""
     ledger = Ledger(tmp_path / "small.ledger", limit=Budget(0.5, 1e-3))
     obs = ddpmi.observe(data())
-    monkeypatch.setattr(DuckDBEngine, "__init__", lambda *_: pytest.fail("the data was opened"))
+    opened_data(monkeypatch, lambda: pytest.fail("the data was opened"))
     with pytest.raises(BudgetExceeded, match="Hint:"):
         ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out")
-    assert (states(ledger), (tmp_path / "out").exists()) == ([], False)
+    assert (states(ledger), [path.name for path in tmp_path.iterdir()]) == ([], ["small.ledger"])
 
 
 @pytest.mark.parametrize("error", [EngineError("it failed"), KeyboardInterrupt(), MemoryError()])
@@ -125,9 +135,12 @@ def test_a_charged_id_is_never_drawn_again(ledger: Ledger, tmp_path: Path) -> No
         ddpmi.release(renamed, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
     with pytest.raises(ReleaseError, match="not a release"):
         ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "elsewhere", release_id="monday")
-    with pytest.raises(ReleaseError, match="memory only"):
+    with pytest.raises(ReleaseError, match="no folder was named"):
         ddpmi.release(obs, PLAN, ledger=ledger, release_id="monday")
     assert len(states(ledger)) == 1
+    ddpmi.release(obs, PLAN, ledger=ledger, release_id="tuesday")
+    with pytest.raises(ReleaseError, match="memory only"):
+        ddpmi.release(obs, PLAN, ledger=ledger, release_id="tuesday")
 
 
 def test_two_releases_have_different_noise(ledger: Ledger) -> None:
@@ -268,8 +281,8 @@ def test_the_receipt_has_every_field_and_no_secret(ledger: Ledger, tmp_path: Pat
     """Section by section as documented; no path, salt, row or exact count."""
     found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
     fields = "format release_id dataset created private notice guarantee plan plan_digest tables grid relies_on engine versions ledger "
-    fields += "space marginals sample_rate"
-    assert set(found.receipt) == set(fields.split())
+    fields += "space marginals sample_rate filtered"
+    assert set(found.receipt) - {"files"} == set(fields.split())
     text = json.dumps(found.receipt)
     assert str(tmp_path) not in text
     assert "SECRET" not in text
@@ -342,6 +355,7 @@ def test_an_engine_failure_shows_no_row(ledger: Ledger, monkeypatch: pytest.Monk
         return [[*phase, boom] for phase in plan_phases(self, dialect, **options)]
 
     monkeypatch.setattr(Plan, "phases", broken)
+    monkeypatch.setattr(door, "rehearse", lambda *_: None)
     with pytest.raises(EngineError) as caught:
         ddpmi.release(obs, PLAN, ledger=ledger)
     assert "common" not in "".join([str(caught.value), *caught.value.__notes__])
@@ -378,3 +392,148 @@ def test_every_table_carries_noise_of_the_declared_width(mechanism: str) -> None
         spread = (sum(e * e for e in errors[name]) / len(errors[name])) ** 0.5
         assert 0.75 < spread / noise.mechanism.sd < 1.25, name
         assert abs(sum(errors[name])) < 6 * noise.mechanism.sd * len(errors[name]) ** 0.5, name
+
+
+def test_the_entry_keeps_the_folder_and_who_and_why(ledger: Ledger, tmp_path: Path) -> None:
+    """The ledger knows where a release is, who asked for it and what for; in memory there is no folder."""
+    obs = ddpmi.observe(data())
+    found = ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", who="Ada", why="weekly report")
+    ddpmi.release_many(obs, [PLAN], ledger=ledger, who="Bo", why="a test")
+    one, two = ledger.status().entries
+    assert (one.folder, one.who, one.why) == (str((tmp_path / "out").absolute()), "Ada", "weekly report")
+    assert (two.folder, two.who, two.why) == ("", "Bo", "a test")
+    assert one.receipt_digest == found.receipt_digest == Release.load(tmp_path / "out").receipt_digest
+
+
+@pytest.mark.parametrize("where", [None, "feature <> 'secret word'"])
+def test_the_receipt_says_whether_a_filter_was_used(ledger: Ledger, where: str | None) -> None:
+    """The receipt tells that rows were chosen, and never how."""
+    found = ddpmi.release(ddpmi.observe(data(), where=where), PLAN, ledger=ledger)
+    assert found.receipt["filtered"] is (where is not None)
+    assert "secret word" not in json.dumps(found.receipt)
+
+
+def test_the_path_of_a_ledger_opens_it(ledger: Ledger, tmp_path: Path) -> None:
+    """A text or a path in place of a ledger is opened; a missing file is an error of ours."""
+    obs = ddpmi.observe(data())
+    ddpmi.release(obs, PLAN, ledger=str(ledger.path))
+    ddpmi.release_many(obs, [PLAN], ledger=ledger.path)
+    assert states(ledger) == ["released"] * 2
+    with pytest.raises(LedgerError):
+        ddpmi.release(obs, PLAN, ledger=tmp_path / "no.ledger")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda obs, ledger: ddpmi.release(3, PLAN, ledger=ledger),
+        lambda obs, ledger: ddpmi.release(obs, 3, ledger=ledger),
+        lambda obs, ledger: ddpmi.release(obs, PLAN, ledger=3),
+        lambda obs, ledger: ddpmi.release(obs, PLAN, ledger=None),
+        lambda obs, ledger: ddpmi.release(obs, PLAN, ledger=ledger, to=3),
+        lambda obs, ledger: ddpmi.release(obs, PLAN, ledger=ledger, who=3),
+        lambda obs, ledger: ddpmi.release(obs, PLAN, ledger=ledger, why=b"x"),
+        lambda obs, ledger: ddpmi.release_many(obs, PLAN, ledger=ledger),
+        lambda obs, ledger: ddpmi.release_many(obs, [3], ledger=ledger),  # type: ignore[list-item]
+        lambda obs, ledger: ddpmi.release_many(obs, [PLAN], ledger=ledger, to="out"),
+        lambda obs, ledger: ddpmi.release_many(obs, [PLAN], ledger=ledger, to=[3]),  # type: ignore[list-item]
+        lambda obs, ledger: ddpmi.exact(3),
+        lambda obs, ledger: ddpmi.observe(3),
+        lambda obs, ledger: ddpmi.observe(None),
+        lambda obs, ledger: ddpmi.observe([]),
+        lambda obs, ledger: ddpmi.observe([3]),
+        lambda obs, ledger: ddpmi.observe_counts(3),
+        lambda obs, ledger: ddpmi.observe(data(), conf=3),
+        lambda obs, ledger: ddpmi.observe(data(), where=3),
+        lambda obs, ledger: ddpmi.observe(data(), dataset=3),
+        lambda obs, ledger: ddpmi.observe(data(), unit=3),
+        lambda obs, ledger: ddpmi.expand(3, seed="a", plan=PLAN, ledger=ledger),
+        lambda obs, ledger: ddpmi.expand(obs, seed="a", plan=3, ledger=ledger),
+        lambda obs, ledger: ddpmi.expand(obs, seed="a", plan=PLAN, ledger=3),
+        lambda obs, ledger: ddpmi.expand(obs, seed="a", plan=PLAN, ledger=ledger, to="a\0b"),
+        lambda obs, ledger: ddpmi.cascade(3),
+        lambda obs, ledger: ddpmi.rank(3),
+        lambda obs, ledger: ddpmi.rank(data().to_pandas()),
+        lambda obs, ledger: ddpmi.rank(data()),
+        lambda obs, ledger: ddpmi.compare(1, 2),
+        lambda obs, ledger: ddpmi.report(3, "page.html"),
+        lambda obs, ledger: ddpmi.report("a.release", "page.html"),
+        lambda obs, ledger: ddpmi.rank_on_spark(3),
+    ],
+)
+def test_arguments_of_a_wrong_type_give_our_errors(ledger: Ledger, call: Callable[[object, Ledger], object]) -> None:
+    """A number or a frame in the wrong place is a sentence with a hint, and charges nothing."""
+    with pytest.raises(InputError, match="Hint:"):
+        call(ddpmi.observe(data(3)), ledger)
+    assert states(ledger) == []
+
+
+def test_a_known_id_with_another_folder_names_the_folder(ledger: Ledger, tmp_path: Path) -> None:
+    """The ledger knows where the release was written, and says it."""
+    obs = ddpmi.observe(data())
+    ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "first", release_id="monday")
+    ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "second")
+    for other in ("elsewhere", "second"):
+        with pytest.raises(ReleaseError, match=str(tmp_path / "first")):
+            ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / other, release_id="monday")
+    with pytest.raises(ReleaseError, match=str(tmp_path / "first")):
+        ddpmi.release(obs, PLAN, ledger=ledger, release_id="monday")
+    (tmp_path / "first").rename(tmp_path / "moved")
+    assert ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "moved", release_id="monday").release_id == "monday"
+    with pytest.raises(ReleaseError, match="holds no release now"):
+        ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "elsewhere", release_id="monday")
+
+
+def test_an_edited_folder_is_refused_at_a_retry(ledger: Ledger, tmp_path: Path) -> None:
+    """The ledger keeps the digest of the receipt, so a retried id never returns an edited release."""
+    obs = ddpmi.observe(data())
+    ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
+    file = tmp_path / "out" / "receipt.json"
+    file.write_text(file.read_text().replace('"epsilon": 1.0', '"epsilon": 0.1'))
+    with pytest.raises(ReleaseError, match="Hint:"):
+        ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
+
+
+def test_a_crash_after_publishing_is_recorded_at_the_retry(ledger: Ledger, tmp_path: Path, monkeypatch) -> None:
+    """A complete folder whose entry is still charged is returned, and its entry is then released."""
+    obs = ddpmi.observe(data())
+    order = {"ledger": ledger, "to": tmp_path / "out", "release_id": "thursday"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "mark", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            ddpmi.release(obs, PLAN, **order)
+    assert states(ledger) == ["charged"]
+    again = ddpmi.release(obs, PLAN, **order)
+    assert states(ledger) == ["released"]
+    assert ledger.find("thursday").receipt_digest == again.receipt_digest
+
+
+def test_a_ledger_that_is_moved_away_in_mid_release_is_a_warning(ledger: Ledger, tmp_path: Path, monkeypatch) -> None:
+    """The release is complete and was charged, so it is returned; nobody is advised to create a new ledger."""
+    drawn = door.measure
+
+    def then_move(*words: object):
+        found = drawn(*words)
+        ledger.path.rename(tmp_path / "moved.ledger")
+        return found
+
+    monkeypatch.setattr(door, "measure", then_move)
+    with pytest.warns(UserWarning, match="complete and was charged") as caught:
+        found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
+    assert Release.load(tmp_path / "out").release_id == found.release_id
+    assert caught[0].filename == __file__
+    assert not ledger.path.exists()
+    assert Ledger(tmp_path / "moved.ledger").find(found.release_id).state == "charged"
+
+
+def test_a_failure_is_shown_even_if_the_ledger_has_gone(ledger: Ledger, tmp_path: Path, monkeypatch) -> None:
+    """The error that ended the release is raised, not that of the ledger."""
+
+    def fail(*_: object) -> None:
+        ledger.path.rename(tmp_path / "moved.ledger")
+        raise EngineError("it failed")
+
+    monkeypatch.setattr(door, "measure", fail)
+    with pytest.raises(EngineError, match="it failed") as caught:
+        ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
+    assert "charge stays" in caught.value.__notes__[0]

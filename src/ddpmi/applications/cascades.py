@@ -10,11 +10,12 @@ import re
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpmi.applications.expansion import made_folder, seed_plan
-from ddpmi.curator.door import check_fit, release
+from ddpmi.curator.door import as_ledger, check_fit, release
 from ddpmi.errors import BudgetExceeded, InputError, InputNotFound, ReleaseError, check_count
 from ddpmi.pipeline.bounds import Bounds
 from ddpmi.pipeline.seeds import Seed, check_reachable, seed_names, top_features
@@ -340,16 +341,20 @@ class Folded:
 def cascade(
     spec: Cascade | Target,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | Target | None = None,
     to: Target | None = None,
+    who: str = "",
+    why: str = "",
     progress: Progress | None = None,
 ) -> list[Folded]:
     """Run the folds of a cascade in order. The release of a fold that was finished before is read from its folder.
 
     Args:
         spec: A `Cascade`, or the path of a TOML file that describes one.
-        ledger: The ledger of all folds; by default the one that the file names.
+        ledger: The ledger of all folds, or the path of its file; by default the one that the cascade's file names.
         to: Folder with one release for each fold; by default the one that the file names.
+        who: As for `release`.
+        why: As for `release`.
         progress: As for `release`.
 
     Raises:
@@ -357,18 +362,20 @@ def cascade(
         InputError: A fold cannot run as it is given; nothing was charged.
         ReleaseError: A fold was charged before and left no release.
     """
-    return list(each_fold(spec, ledger=ledger, to=to, progress=progress))
+    return list(each_fold(spec, ledger=ledger, to=to, who=who, why=why, progress=progress))
 
 
 def each_fold(
     spec: Cascade | Target,
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | Target | None = None,
     to: Target | None = None,
+    who: str = "",
+    why: str = "",
     progress: Progress | None = None,
 ) -> Iterator[Folded]:
     """Yield the folds of `cascade` as they are done; the parameters are the same."""
-    whole = spec if isinstance(spec, Cascade) else Cascade.load(Path(spec))
+    whole = _loaded(spec)
     observed = whole.observe()
     account = _ledger(whole, ledger)
     check_affordable(whole, account)
@@ -383,7 +390,16 @@ def each_fold(
             names = fold.names() if fold.after is None else _best(rankings[fold.after], fold)
             labelled = fold.labelled(obs, names)
             target, name = folder / fold.name, whole.release_id(fold)
-            drawn = release(labelled, fold.plan, ledger=account, to=target, release_id=name, progress=progress)
+            drawn = release(
+                labelled,
+                fold.plan,
+                ledger=account,
+                to=target,
+                release_id=name,
+                who=who,
+                why=why,
+                progress=progress,
+            )
         except Exception as error:
             error.add_note(
                 f"This was fold {fold.name!r}; the releases of earlier folds stay usable, and are not charged again."
@@ -415,14 +431,21 @@ def check_affordable(spec: Cascade, ledger: Ledger) -> None:
             total = total.plus(fold.plan.cost)
 
 
-def _ledger(spec: Cascade, given: Ledger | None) -> Ledger:
-    from ddpmi.ledger.ledger import Ledger
+def _loaded(spec: Cascade | Target) -> Cascade:
+    if isinstance(spec, Cascade):
+        return spec
+    if not isinstance(spec, str | PathLike):
+        raise InputError(
+            f"A cascade is a Cascade or the path of its file, got {type(spec).__name__}.", hint="cascade('survey.toml')"
+        )
+    return Cascade.load(Path(spec))
 
-    if given is not None:
-        return given
-    if spec.ledger is None:
+
+def _ledger(spec: Cascade, given: Ledger | Target | None) -> Ledger:
+    found = spec.ledger if given is None else given
+    if found is None:
         raise InputError("The cascade names no ledger.", hint="ledger = 'visits.ledger' in its file")
-    return Ledger(spec.ledger)
+    return as_ledger(found)
 
 
 def _is_done(spec: Cascade, fold: Fold, ledger: Ledger, folder: Path) -> bool:

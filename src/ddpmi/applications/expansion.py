@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ddpmi.curator.door import check_fit, release
+from ddpmi.curator.door import as_ledger, check_fit, check_given, release
 from ddpmi.errors import BudgetExceeded, InputError, check_count
 from ddpmi.pipeline.seeds import SEED, SEED_LABELS, seed_names, top_features
 from ddpmi.rankings.ranking import rank
+from ddpmi.releases.room import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,15 +70,17 @@ class Expansion:
         return tuple(name for found in self.rounds for name in found.found)
 
 
-def expand(
+def expand(  # noqa: PLR0913 - keywords, most of them as for release
     obs: Observations,
     *,
     seed: str | Iterable[str],
     plan: Plan,
-    ledger: Ledger,
+    ledger: Ledger | Target,
     rounds: int = 1,
     top: int = 10,
     to: Target | None = None,
+    who: str = "",
+    why: str = "",
     progress: Progress | None = None,
     on_round: Callable[[Round], None] | None = None,
 ) -> Expansion:
@@ -87,10 +90,12 @@ def expand(
         obs: The data, from `observe`; its label, if any, is replaced.
         seed: One feature or several; a unit that shows any of them belongs to the seed.
         plan: The plan of each round.
-        ledger: The ledger that is charged for each round.
+        ledger: The ledger that is charged for each round, or the path of its file.
         rounds: The most rounds.
         top: How many features each round adds at most.
         to: Folder for the releases ``round-1``, ``round-2`` and so on; without it they are kept in memory only.
+        who: As for `release`.
+        why: As for `release`.
         progress: As for `release`.
         on_round: Called with each round when it is done. What was charged is then known even if a later round fails.
 
@@ -109,8 +114,10 @@ def expand(
     """
     for name, value in (("rounds", rounds), ("top", top)):
         check_count(name, value)
+    check_given(obs, plan)
     names, plan = seed_names(seed, None, None), seed_plan(plan)
     check_fit(obs.label_by(feature=names), plan)
+    account = as_ledger(ledger)
     folder = None if to is None else made_folder(to)
     done: list[Round] = []
     while len(done) < rounds and (not done or done[-1].found):
@@ -119,7 +126,7 @@ def expand(
         # proof: label-by.adaptive
         labelled = obs.label_by(feature=names)
         try:
-            drawn = release(labelled, plan, ledger=ledger, to=place, progress=progress)
+            drawn = release(labelled, plan, ledger=account, to=place, who=who, why=why, progress=progress)
         except BudgetExceeded as error:
             if not done:
                 raise
@@ -141,6 +148,7 @@ def seed_plan(plan: Plan) -> Plan:
 def made_folder(path: Target) -> Path:
     """Create the folder of the releases, unless it exists."""
     folder = Path(path)
+    check_path(folder)
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:

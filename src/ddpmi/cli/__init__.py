@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from ddpmi.cli import interrupts
@@ -19,6 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def _open_streams() -> None:
+    """Open what the shell closed (``>&-``): a ledger must not get the number of a stream, nor an answer be an error."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is taken, which is this one.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - kept to the end
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     >>> main(["ledger", "show", "no.ledger"])
     2
     """
+    if arguments is None:
+        _open_streams()
     with interrupts.at_start(program=arguments is None):
         from ddpmi.cli import app  # takes a third of a second
     with interrupts.noticed():

@@ -29,7 +29,7 @@ from ddpmi.cli.commands import (
     report,
     run,
 )
-from ddpmi.cli.output import example, plain_warnings, say_error
+from ddpmi.cli.output import example, plain_warnings, say_error, silence
 from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _end_refused(error: DdpmiError) -> int:
 
 def _end_closed_pipe() -> int:
     """Succeed: the reader of stdout has closed it. The interpreter flushes again at exit, so send that to nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    silence(sys.stdout)
     return 0
 
 

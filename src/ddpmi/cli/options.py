@@ -431,6 +431,14 @@ class PlanOptions:
         return partial(plan.paper)
 
 
+WHO = Annotated[
+    str, Parameter(metavar="NAME", show_default=False, help="Who asks for this release. The ledger keeps it.")
+]
+WHY = Annotated[
+    str, Parameter(metavar="TEXT", show_default=False, help="What the release is for. The ledger keeps it.")
+]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseOptions:
@@ -442,6 +450,12 @@ class ReleaseOptions:
     """Folder to write. It must not exist."""
     release_id: Annotated[str | None, Parameter(metavar="ID")] = None
     """Name for retries, for example visits-2026. An id that was charged before returns its release and draws no new noise."""
+    who: WHO = ""
+    """Who asks for this release."""
+    why: WHY = ""
+    """What the release is for."""
+    expect_head: Annotated[str | None, Parameter(metavar="HEAD")] = None
+    """Line that ddpmi ledger head printed before. A ledger that does not contain it, such as an old copy, is refused."""
 
 
 def shares_of(text: str) -> dict[str, str]:

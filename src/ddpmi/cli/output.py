@@ -6,12 +6,13 @@ Names in a release may come from anybody. They are printed literally, and contro
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import sys
 import time
 import warnings
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Self, TextIO
 
 from ddpmi.rankings.display import cells_of, heads_of
 from ddpmi.text import printable
@@ -30,6 +31,14 @@ _PIPE_WIDTH = 120
 _WIDE = 110  # narrower terminals show fewer columns, so that names stay whole
 _ONLY_WIDE = ("interval", "share_out")
 _LEFT_ALIGNED = ("direction", "state", "mechanism", "time")
+#: Why a release may be empty. The same list is printed for every empty release: no row may choose from it.
+EMPTY_CAUSES = (
+    "too few units for this epsilon, delta and --pairs",
+    "files with a header and no rows",
+    "a column of the unit, the feature or the label that is empty (NULL) in all rows",
+    "a --where that no row meets, or a --labels-only that is no label of the data",
+    "columns in each other's place: look at --unit, --feature and --label",
+)
 _PATIENCE = 1.0  # seconds before a bar appears: short runs print none
 
 
@@ -43,9 +52,12 @@ def example(*lines: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a message to stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """Print a message to stderr. If nobody can read it, the command goes on: its exit code says how it ended."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
 
 
 def put(text: str) -> None:
@@ -55,26 +67,44 @@ def put(text: str) -> None:
     sys.stdout.flush()
 
 
+def put_kept(text: str) -> None:
+    """Print what a charged release shows. It is kept in its folder, so a full disk at stdout is no failure.
+
+    A script that saw a failure would try again, and pay again.
+    """
+    try:
+        put(text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence(sys.stdout)
+        say(f"Warning: the result could not be printed ({error.strerror}). Its release is complete: ddpmi rank --help")
+
+
+def silence(stream: TextIO) -> None:
+    """Send what a stream still holds to nowhere: the interpreter writes it out once more at its end."""
+    with suppress(OSError, ValueError):  # a stream without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning of the library as one line."""
+    say(f"Warning: {printable(str(message))}")
+
+
 def _encoding() -> str:
     return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
-    """Print warnings about old releases as one line; other warnings are shown as Python shows them."""
+    """Print each warning as one line. Warnings of this package are always printed."""
     from ddpmi.errors import OldReleaseWarning
 
     with warnings.catch_warnings():
-        usual = warnings.showwarning
-
-        def show(message: Warning | str, category: type[Warning], file: str, line: int, *more: Any) -> None:
-            if issubclass(category, OldReleaseWarning):
-                say(printable(f"Warning: {message}"))
-            else:
-                usual(message, category, file, line, *more)
-
-        warnings.showwarning = show  # type: ignore[assignment]  # Python passes all by position
+        warnings.filterwarnings("always", category=UserWarning, module=r"ddpmi\b")
         warnings.simplefilter("always", OldReleaseWarning)
+        warnings.showwarning = show_warning
         yield
 
 
@@ -180,6 +210,9 @@ def warn_if_empty(release: Release, pairs: int) -> None:
         f"no {table.removesuffix('s')} reached the threshold of {units}" for table, units in units_needed(plan).items()
     ]
     say(f"Warning: nothing was released, because {' or '.join(needed) or 'no feature was selected'}.")
+    say("It was charged all the same: a refund would tell whether there are rows. The cause may be one of these:")
+    for cause in EMPTY_CAUSES:
+        say(f"  - {cause}")
     say("Hint: raise --epsilon or --delta, lower --pairs, or merge labels; plans are free: ddpmi plan --help")
 
 

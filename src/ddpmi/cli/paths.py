@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from ddpmi.errors import InputError, InputNotFound, ReleaseError
+from ddpmi.releases.room import check_path, check_room
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ddpmi.ledger.ledger import Ledger
 
 
-def open_ledger(file: Path) -> Ledger:
+def open_ledger(file: Path, *, expect_head: str | None = None) -> Ledger:
     """Open a ledger that exists."""
     from ddpmi.ledger.ledger import Ledger
 
@@ -21,15 +21,15 @@ def open_ledger(file: Path) -> Ledger:
         raise InputNotFound(
             f"The ledger {file} does not exist.", hint=f"ddpmi ledger create {file} --epsilon 4 --delta 1e-6"
         )
-    return Ledger(file)
+    return Ledger(file, expect_head=expect_head)
 
 
 def check_new_folder(folder: Path) -> None:
     """Refuse a folder that a release cannot be written to. This is wrong usage, so the error becomes an InputError."""
-    from ddpmi.releases.release import check_target
+    from ddpmi.curator.readiness import check_place
 
     try:
-        check_target(folder)
+        check_place(folder)
     except ReleaseError as error:
         raise InputError(error.message, hint=error.advice) from None
 
@@ -44,6 +44,7 @@ def check_new_file(file: Path) -> None:
     <BLANKLINE>
     Hint: mkdir -p 'no such folder'
     """
+    check_path(file)
     if file.exists() or file.is_symlink():
         raise InputError(
             f"{file} exists already, and nothing is overwritten.",
@@ -51,5 +52,4 @@ def check_new_file(file: Path) -> None:
         )
     if not file.parent.is_dir():
         raise InputError(f"The folder {file.parent} does not exist.", hint=f"mkdir -p '{file.parent}'")
-    if not os.access(file.parent, os.W_OK):
-        raise InputError(f"The folder {file.parent} cannot be written to.", hint="choose another place")
+    check_room(file.parent, hint="choose another place, or make room")

@@ -3,5 +3,6 @@
 - columns: the column or expression of each role
 - observations: data that has been named, but not read
 - drawing: the tables of a release, drawn once
+- readiness: what is checked before the charge
 - door: release, release_many and exact
 """

@@ -1,36 +1,42 @@
 """Releases: `release`, with `release_many` and `exact`, is the only function that crosses the border from rows to a release.
 
-It charges the ledger, reads rows, draws noise and publishes once, in this order.
+It reserves the folder's name, rehearses, charges the ledger, reads rows, draws noise and publishes once, in this order.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
+import warnings
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ddpmi.curator.drawing import Reading, measure, origin_of, summed, summed_by
+from ddpmi.curator.observations import Observations
+from ddpmi.curator.readiness import check_place, rehearse
 from ddpmi.errors import Hint, InputError, InputNotFound, LedgerError, ReleaseError
 from ddpmi.ledger.entries import Charge
+from ddpmi.ledger.ledger import Ledger
 from ddpmi.pipeline import aggregates, contributions
 from ddpmi.pipeline.bounds import check_clip
 from ddpmi.pipeline.seeds import SEED_LABELS
-from ddpmi.planning.plan import check_counts
+from ddpmi.planning.plan import Plan, check_counts
 from ddpmi.releases.receipts import exact_receipt, private_receipt
-from ddpmi.releases.release import Release, check_target
+from ddpmi.releases.release import Release
+from ddpmi.releases.reservations import reserve
 from ddpmi.releases.tables import FolderTables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ddpmi._typing import Progress, Target
-    from ddpmi.curator.observations import Observations
     from ddpmi.ledger.entries import Entry
-    from ddpmi.ledger.ledger import Ledger
     from ddpmi.pipeline.bounds import Bounds
-    from ddpmi.planning.plan import Plan
+    from ddpmi.releases.reservations import Reservation
 
 
 _SALT_BYTES = 32
@@ -43,41 +49,53 @@ def release(
     obs: Observations,
     plan: Plan,
     *,
-    ledger: Ledger,
+    ledger: Ledger | Target,
     to: Target | None = None,
     release_id: str | None = None,
+    who: str = "",
+    why: str = "",
     progress: Progress | None = None,
 ) -> Release:
     """Release differentially private sums, after charging the ledger for them.
 
+    Before the charge the folder's name is reserved, and the plan runs over a few made-up rows. What fails there costs
+    nothing. What can still fail later is listed in docs/reference/after-the-charge.md.
+
     Args:
         obs: What `observe` returned.
         plan: What will be done and what it costs.
-        ledger: Is charged first. If it refuses, nothing is read.
+        ledger: Is charged first; a `Ledger`, or the path of its file. If it refuses, nothing is read.
         to: Folder to write; without it the release lives in memory only.
         release_id: A name for retries; random by default. An id that was charged before is never drawn again: the
             release stored in the folder is returned, or an error is raised.
+        who: Who asks for the release. The ledger keeps it with the entry.
+        why: What the release is for. The ledger keeps it with the entry.
         progress: Called with the name of the stage and its fraction done, or None.
 
     Raises:
         BudgetExceeded: The ledger has too little left; nothing was read.
-        InputError: The plan does not fit the data's columns.
-        ReleaseError: The folder exists, or the id was charged and its release is not in the folder.
+        InputError: The plan does not fit the data's columns, or its settings cannot work.
+        ReleaseError: The folder exists, another release is about to write it, or the id was charged and its release is
+            not in the folder.
     """
-    chosen = _release_id(release_id)
+    chosen, target = _release_id(release_id), _target(to)
+    check_given(obs, plan)
     check_fit(obs, plan)
-    if release_id is not None and (entry := ledger.find(chosen)) is not None:
-        return _stored(entry, obs, plan, to)
-    targets = [None if to is None else Path(to)]
-    return _charged(obs, [plan], ledger, [chosen], targets, progress)[0]
+    account = as_ledger(ledger)
+    if release_id is not None and (entry := account.find(chosen)) is not None:
+        return _stored(account, entry, obs, plan, target)
+    order = _Order(obs=obs, plans=(plan,), ids=(chosen,), targets=(target,), who=who, why=why)
+    return _charged(order, account, progress)[0]
 
 
 def release_many(
     obs: Observations,
     plans: Sequence[Plan],
     *,
-    ledger: Ledger,
+    ledger: Ledger | Target,
     to: Sequence[Target] | None = None,
+    who: str = "",
+    why: str = "",
     progress: Progress | None = None,
 ) -> list[Release]:
     """Release several plans with equal bounds from one pass over the data. The sum of their costs is charged first.
@@ -85,31 +103,105 @@ def release_many(
     Args:
         obs: What `observe` returned.
         plans: Plans with the same bounds, the same kind of noise, and the same lists and declarations.
-        ledger: Is charged for all of them or for none.
+        ledger: Is charged for all of them or for none; a `Ledger`, or the path of its file.
         to: One folder for each plan.
+        who: As for `release`.
+        why: As for `release`.
         progress: As for `release`.
 
     Raises:
         InputError: The plans bound contributions differently.
     """
-    if not plans:
-        raise InputError(
-            "release_many needs at least one plan.", hint="release_many(obs, [plan_a, plan_b], ledger=ledger)"
-        )
+    check_given(obs, *(plans := _listed(plans)))
     if len({plan.sums for plan in plans}) > 1:
         raise InputError(
             "The plans sum differently, or sample or select for themselves, so one pass cannot serve them all.",
             hint="give them equal bounds and lists and the same mechanism, without sample_rate and selection",
         )
-    if to is not None and len(to) != len(plans):
-        raise InputError(
-            f"to must name a folder for each of the {len(plans)} plans, got {len(to)}.",
-            hint="to=['a.release', 'b.release']",
-        )
+    targets = _targets(to, len(plans))
     for plan in plans:
         check_fit(obs, plan)
-    targets = [None] * len(plans) if to is None else [Path(path) for path in to]
-    return _charged(obs, plans, ledger, [_release_id(None) for _ in plans], targets, progress)
+    account = as_ledger(ledger)
+    ids = tuple(_release_id(None) for _ in plans)
+    return _charged(_Order(obs=obs, plans=plans, ids=ids, targets=targets, who=who, why=why), account, progress)
+
+
+def as_ledger(given: Ledger | Target) -> Ledger:
+    """Return the ledger, or open the one at a path.
+
+    Raises:
+        InputError: It is neither.
+        LedgerError: There is no ledger at the path, or it cannot be used.
+
+    >>> as_ledger(3)
+    Traceback (most recent call last):
+    ddpmi.errors.InputError: ledger must be a Ledger or the path of one, got int.
+    <BLANKLINE>
+    Hint: ledger='visits.ledger'
+    """
+    if isinstance(given, Ledger):
+        return given
+    if isinstance(given, str | PathLike):
+        return Ledger(given)
+    raise InputError(
+        f"ledger must be a Ledger or the path of one, got {type(given).__name__}.",
+        hint=Hint(python="ledger='visits.ledger'", cli="--ledger visits.ledger"),
+    )
+
+
+def check_given(obs: object, *plans: object) -> None:
+    """Refuse what is neither observations nor a plan.
+
+    Raises:
+        InputError: Something else was given.
+
+    >>> check_given(3)
+    Traceback (most recent call last):
+    ddpmi.errors.InputError: The data must be what observe returns, got int.
+    <BLANKLINE>
+    Hint: release(observe('visits.parquet'), plan, ledger='visits.ledger')
+    """
+    example = "release(observe('visits.parquet'), plan, ledger='visits.ledger')"
+    if not isinstance(obs, Observations):
+        raise InputError(f"The data must be what observe returns, got {type(obs).__name__}.", hint=example)
+    for plan in plans:
+        if not isinstance(plan, Plan):
+            raise InputError(
+                f"The plan must be a Plan, got {type(plan).__name__}.",
+                hint="plan = Plan(budget=Budget(1, 1e-7), bounds=Bounds(pairs=50))",
+            )
+
+
+def _listed(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    example = "release_many(obs, [plan_a, plan_b], ledger=ledger)"
+    if not isinstance(plans, list | tuple):
+        raise InputError(f"release_many needs a list of plans, got {type(plans).__name__}.", hint=example)
+    if not plans:
+        raise InputError("release_many needs at least one plan.", hint=example)
+    return tuple(plans)
+
+
+def _target(given: Target | None) -> Path | None:
+    if given is None:
+        return None
+    if not isinstance(given, str | PathLike):
+        raise InputError(f"to must be the path of a folder, got {type(given).__name__}.", hint="to='visits.release'")
+    return Path(given)
+
+
+def _targets(to: Sequence[Target] | None, plans: int) -> tuple[Path | None, ...]:
+    """Return one folder for each plan, all different."""
+    if to is None:
+        return (None,) * plans
+    example = "to=['a.release', 'b.release']"
+    if not isinstance(to, list | tuple):
+        raise InputError(f"to must be a list of folders, got {type(to).__name__}.", hint=example)
+    if len(to) != plans:
+        raise InputError(f"to must name a folder for each of the {plans} plans, got {len(to)}.", hint=example)
+    found = tuple(_target(path) for path in to)
+    if len({str(path and path.absolute()) for path in found}) < plans:
+        raise InputError("to names a folder twice.", hint=example)
+    return found
 
 
 def exact(
@@ -129,10 +221,11 @@ def exact(
         to: Folder to write.
         progress: As for `release`.
     """
+    check_given(obs)
     obs.check_labelled()
-    if to is not None:
-        check_target(Path(to))
-    obs = obs.prepared(None if to is None else Path(to))
+    if (target := _target(to)) is not None:
+        check_place(target)
+    obs = obs.prepared(target)
     bounding, dialect = _exact_bounding(obs, bounds, units=space == "units"), obs.source.dialect
     steps = [*contributions.steps(bounding, dialect), aggregates.joint(bounding, dialect)]
     if space == "units":
@@ -141,7 +234,7 @@ def exact(
         tables = measure(engine, Reading(bounding=bounding, units=space == "units"))
         origin = origin_of(obs, engine)
     receipt = exact_receipt(origin, release_id=_release_id(None), step=bounding.step, g=bounding.g, space=space)
-    return _published(Release(receipt=receipt, tables=tables), None if to is None else Path(to))
+    return _published(Release(receipt=receipt, tables=tables), target)
 
 
 def _exact_bounding(obs: Observations, bounds: Bounds | None, *, units: bool) -> contributions.Bounding:
@@ -156,76 +249,124 @@ def _exact_bounding(obs: Observations, bounds: Bounds | None, *, units: bool) ->
     return contributions.Bounding(bounds=bounds, g=g, valued=valued, counted=obs.counted, step=bounds.step)
 
 
-def _charged(
-    obs: Observations,
-    plans: Sequence[Plan],
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """Releases that are charged together."""
+
+    obs: Observations
+    plans: tuple[Plan, ...]
+    ids: tuple[str, ...]
+    targets: tuple[Path | None, ...]
+    who: str
+    why: str
+
+    def charges(self) -> list[Charge]:
+        """Return what the ledger is charged for."""
+        return [
+            Charge(
+                cost=plan.cost,
+                guarantee=plan.budget,
+                release_id=release_id,
+                dataset=self.obs.dataset,
+                mechanism=plan.mechanism_name,
+                plan_digest=plan.digest,
+                columns_digest=self.obs.columns_digest,
+                folder="" if target is None else str(target.absolute()),
+                who=self.who,
+                why=self.why,
+            )
+            for plan, release_id, target in zip(self.plans, self.ids, self.targets, strict=True)
+        ]
+
+
+def _charged(order: _Order, ledger: Ledger, progress: Progress | None) -> list[Release]:
+    """Reserve the names, rehearse, charge durably, then read and publish. The charge stays even if a later step fails."""
+    with ExitStack() as held:
+        reserved: list[Reservation | None] = []
+        for target in order.targets:
+            if target is not None:
+                check_place(target)
+            reserved.append(None if target is None else held.enter_context(reserve(target)))
+        order = replace(order, obs=order.obs.prepared(order.targets[0]))
+        charges = order.charges()
+        rehearse(order.obs, order.plans)
+        entries = ledger.charge_many(charges)
+        return _released(order, ledger, entries, reserved, progress)
+
+
+def _released(
+    order: _Order,
     ledger: Ledger,
-    ids: Sequence[str],
-    targets: Sequence[Path | None],
+    entries: Sequence[Entry],
+    reserved: Sequence[Reservation | None],
     progress: Progress | None,
 ) -> list[Release]:
-    """Charge durably, then read and publish. The charge stays spent even if a later step fails."""
-    for target in targets:
-        if target is not None:
-            check_target(target)
-    obs = obs.prepared(targets[0])
-    charges = [_charge(obs, plan, release_id) for plan, release_id in zip(plans, ids, strict=True)]
-    entries = ledger.charge_many(charges)
+    """Read, draw and publish what was charged, and record how each release ended."""
     found: list[Release] = []
     try:
-        status = ledger.status(obs.dataset)
+        status = ledger.status(order.obs.dataset)
         balance = {"spent": status.spent.to_dict(), "left": status.left.to_dict()}
-        for one in _drawn(obs, plans, entries, targets, progress, balance):
-            ledger.mark(one.release_id, "released")
+        for one in _drawn(order, entries, reserved, progress, balance):
+            _mark_released(ledger, one)
             found.append(one)
     except BaseException as error:
-        for release_id in ids[len(found) :]:
-            ledger.mark(release_id, "abandoned")
+        for release_id, target in list(zip(order.ids, order.targets, strict=True))[len(found) :]:
+            _mark_abandoned(ledger, release_id, target)
         error.add_note(
-            f"The ledger was charged before the data was read, and the charge stays (release id {', '.join(ids)})."
+            f"The ledger was charged before the data was read, and the charge stays (release id {', '.join(order.ids)})."
         )
         raise
     return found
 
 
+def _mark_released(ledger: Ledger, found: Release) -> None:
+    """Record that a release is out. If the ledger has gone since the charge, warn: the release is complete and charged."""
+    try:
+        ledger.mark(found.release_id, "released", receipt_digest=found.receipt_digest)
+    except LedgerError as error:
+        # stacklevel: the caller of release, behind _released and _charged.
+        warnings.warn(
+            f"The release {found.release_id!r} is complete and was charged, but the ledger could not record its end: "
+            f"{error.message} Keep the ledger file that was charged, and use it again.",
+            stacklevel=5,
+        )
+
+
+def _mark_abandoned(ledger: Ledger, release_id: str, target: Path | None) -> None:
+    """Record that a release failed, unless its folder is complete: then its next retry records that it is out."""
+    if target is not None and (target / "receipt.json").is_file():
+        return
+    # The error that ended the release is the one to show, not that of a ledger that has gone.
+    with suppress(LedgerError):
+        ledger.mark(release_id, "abandoned")
+
+
 def _drawn(
-    obs: Observations,
-    plans: Sequence[Plan],
+    order: _Order,
     entries: Sequence[Entry],
-    targets: Sequence[Path | None],
+    reserved: Sequence[Reservation | None],
     progress: Progress | None,
     balance: Mapping[str, Any],
 ) -> Iterator[Release]:
     """Sum once, then draw and publish one release after the other."""
-    with summed_by(obs, plans[0], salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
-        origin = origin_of(obs, engine)
-        for plan, entry, target in zip(plans, entries, targets, strict=True):
+    with summed_by(order.obs, order.plans[0], salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
+        origin = origin_of(order.obs, engine)
+        for plan, entry, target, name in zip(order.plans, entries, order.targets, reserved, strict=True):
             if progress is not None:
                 progress("draw noise", None)
             tables = measure(engine, Reading.of(plan))
             charged = {"entry": entry.id, **balance}
             receipt = private_receipt(plan, origin, release_id=entry.release_id, ledger=charged)
-            yield _published(Release(receipt=receipt, tables=tables), target)
+            yield _published(Release(receipt=receipt, tables=tables), target, name)
 
 
-def _published(found: Release, target: Path | None) -> Release:
-    """Write a release; if its tables were in temporary files, read it from its folder from now on."""
+def _published(found: Release, target: Path | None, reservation: Reservation | None = None) -> Release:
+    """Write a release, and return it with the receipt that was written; tables in temporary files are read from there."""
     if target is None:
         return found
-    found.save(target)
-    return Release.load(target) if isinstance(found.tables, FolderTables) else found
-
-
-def _charge(obs: Observations, plan: Plan, release_id: str) -> Charge:
-    return Charge(
-        cost=plan.cost,
-        guarantee=plan.budget,
-        release_id=release_id,
-        dataset=obs.dataset,
-        mechanism=plan.mechanism_name,
-        plan_digest=plan.digest,
-        columns_digest=obs.columns_digest,
-    )
+    found.save(target, reservation=reservation)
+    stored = Release.load(target, verify=False)
+    return stored if isinstance(found.tables, FolderTables) else replace(stored, tables=found.tables)
 
 
 def _release_id(given: str | None) -> str:
@@ -299,7 +440,7 @@ def _check_value(obs: Observations, bounds: Bounds, *, units: bool) -> None:
     check_clip(bounds.clip, units=units, value=None if obs.counted else obs.columns.value)
 
 
-def _stored(entry: Entry, obs: Observations, plan: Plan, to: Target | None) -> Release:
+def _stored(ledger: Ledger, entry: Entry, obs: Observations, plan: Plan, to: Path | None) -> Release:
     """Return the stored release of an id that was charged before; refuse if it is another one. Never draws."""
     if entry.plan_digest != plan.digest or entry.columns_digest != obs.columns_digest:
         raise LedgerError(
@@ -309,18 +450,38 @@ def _stored(entry: Entry, obs: Observations, plan: Plan, to: Target | None) -> R
             ),
         )
     if to is None:
-        raise ReleaseError(
-            f"The release id {entry.release_id!r} was charged before and lived in memory only.",
-            hint=Hint(
-                python="choose a new release_id; it will be charged",
-                cli="choose a new --release-id; it will be charged",
-            ),
-        )
-    elsewhere = "name the folder that it was written to"
+        raise _not_here(entry, "and no folder was named now")
     try:
-        found = Release.load(to)
-    except InputNotFound as error:
-        raise ReleaseError(error.message, hint=elsewhere) from None
-    if found.release_id != entry.release_id or found.receipt["plan_digest"] != plan.digest:
-        raise ReleaseError(f"{to} holds another release than {entry.release_id!r}.", hint=elsewhere)
+        named = Release.load(to, verify=False)
+    except InputNotFound:
+        raise _not_here(entry, f"and {to} is not a release") from None
+    if named.release_id != entry.release_id or named.receipt["plan_digest"] != plan.digest:
+        raise _not_here(entry, f"and {to} holds another release")
+    found = Release.load(to, receipt_digest=entry.receipt_digest)
+    if entry.state == "charged":
+        # A crash came after the folder was complete, and before this was recorded.
+        _mark_released(ledger, found)
     return found
+
+
+def _not_here(entry: Entry, why: str) -> ReleaseError:
+    """Say where the release of an id that was charged before is, or that there is none."""
+    again = Hint(
+        do="a charged id is never drawn again",
+        python="choose a new release_id; it will be charged",
+        cli="choose a new --release-id; it will be charged",
+    )
+    charged = f"The release id {entry.release_id!r} was charged before"
+    if entry.state == "expunged":
+        return ReleaseError(f"{charged}, and its release was removed.", hint=again)
+    if not entry.folder:
+        memory = " and lived in memory only" if entry.state == "released" else ""
+        return ReleaseError(f"{charged}{memory}, {why}.", hint=again)
+    if not (Path(entry.folder) / "receipt.json").is_file():
+        return ReleaseError(
+            f"{charged} to be written to {entry.folder}, which holds no release now, {why}.", hint=again
+        )
+    return ReleaseError(
+        f"{charged} and written to {entry.folder}, {why}.",
+        hint=Hint(do="name that folder", python=f"to={entry.folder!r}", cli=f"-o '{entry.folder}'"),
+    )

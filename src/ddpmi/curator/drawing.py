@@ -153,6 +153,7 @@ def origin_of(obs: Observations, engine: Engine) -> Origin:
         engine=obs.source.engine,
         version=engine.version,
         relies_on=tuple(obs.relies_on),
+        filtered=obs.where is not None,
     )
 
 

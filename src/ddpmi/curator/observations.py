@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from ddpmi.pipeline.seeds import SEED_LABELS, SHOWN, Seed, seed_names
 from ddpmi.pipeline.steps import Expression, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
     from ddpmi.curator.columns import Columns, Role, Schema
@@ -224,6 +225,11 @@ class Observations:
         """Return the same data, ready to be released to a folder. Refuse what cannot work. Reads no row."""
         return replace(self, source=self.source.prepared(target))
 
+    def rehearsal(self) -> Observations | None:
+        """Return made-up rows under the same names; None for an engine that is not rehearsed. Reads no row."""
+        made_up = self.source.rehearsal()
+        return None if made_up is None else replace(self, source=made_up)
+
 
 def observe(
     data: Any,
@@ -332,4 +338,9 @@ def observe_counts(
 
 
 def _settings(conf: Mapping[str, Any] | None) -> dict[str, str]:
+    if not isinstance(conf, Mapping | None):
+        raise InputError(
+            f"conf must be a mapping of settings, got {type(conf).__name__}.",
+            hint=Hint(python="conf={'threads': 2}", cli="--conf threads=2"),
+        )
     return {name: str(setting) for name, setting in (conf or {}).items()}

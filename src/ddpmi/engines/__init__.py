@@ -8,6 +8,7 @@ the steps of the pipeline. `open_source` chooses the engine; code outside of thi
 - lakes: Delta and Iceberg tables on disk
 - noising: noise added to batches of exact sums
 - progress: how much of a running query is done
+- room: room on disk, and names that a disk can hold
 """
 
 from __future__ import annotations
@@ -86,6 +87,12 @@ class Source(Protocol):
         """Return the same data, ready to be released to a folder. Refuse what cannot work before anything is charged.
 
         Reads no row of the data.
+        """
+
+    def rehearsal(self) -> Source | None:
+        """Return a few made-up rows with the same columns and settings; None for an engine that checks itself otherwise.
+
+        Refuses data whose files or drivers are missing. Reads no row of the data.
         """
 
     def open(self, columns: list[str], *, expressions: bool = True) -> Engine:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+#: What loading the rows of a table needs, beyond its schema.
+_DRIVERS = {"delta": ("deltalake", "pyarrow.dataset"), "iceberg": ("pyiceberg.table", "pyiceberg.io.pyarrow")}
 _METADATA = ".metadata.json"
 _VERSION = re.compile(r"v?(\d+)\D")
 
@@ -36,6 +39,21 @@ class Lake:
             if self.kind == "delta":
                 return pa.schema(_delta(self.path).schema().to_arrow())
             return _iceberg(self.path).schema().as_arrow()
+
+    def check_driver(self) -> None:
+        """Load what reads the table's rows. Reads nothing.
+
+        Raises:
+            MissingExtra: A package is missing.
+        """
+        for name in _DRIVERS[self.kind]:
+            try:
+                import_module(name)
+            except ImportError as error:
+                raise MissingExtra(
+                    f"{self.kind.capitalize()} tables are read with {error.name or name}, which is not installed.",
+                    hint=f"pip install 'ddpmi[{self.kind}]'",
+                ) from None
 
     def reader(self, columns: list[str]) -> pa.RecordBatchReader:
         """Stream the named columns of the rows that are not deleted."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +35,6 @@ from ddpmi.rankings.pairs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     import pandas as pd
@@ -343,6 +343,11 @@ def rank(
 
 def _opened(release: Released | str | os.PathLike[str]) -> Released:
     if not isinstance(release, str | os.PathLike):
+        if not isinstance(getattr(release, "receipt", None), Mapping):
+            raise InputError(
+                f"Only releases are ranked, got {type(release).__name__}.",
+                hint="rank('visits.release'), or rank(release(obs, plan, ledger='visits.ledger'))",
+            )
         return release
     from ddpmi.releases.release import Release
 

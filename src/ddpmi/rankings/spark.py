@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from ddpmi import text
 from ddpmi._typing import KEYS
-from ddpmi.errors import MissingExtra, ReleaseError
+from ddpmi.errors import InputError, MissingExtra, ReleaseError
 from ddpmi.information import mi as information
 from ddpmi.information import scores
 from ddpmi.rankings import orders
@@ -328,6 +328,10 @@ def rank_on_spark(
         scores.check_name(score)
     check_base(base)
     orders.check_order(order)
+    if not isinstance(release, Release | str | os.PathLike):
+        raise InputError(
+            f"Only releases are ranked, got {type(release).__name__}.", hint="rank_on_spark('visits.release')"
+        )
     found = release if isinstance(release, Release) else Release.load(release)
     receipt, total = found.receipt, found.total
     scoring = Scoring(receipt=receipt, total=total, method=method, base=base, score=score, order=order)

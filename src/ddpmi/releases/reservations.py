@@ -10,12 +10,12 @@ import ctypes
 import errno
 import hashlib
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ddpmi.errors import ReleaseError
+from ddpmi.errors import InputError, ReleaseError
+from ddpmi.releases.room import check_path, check_room
 from ddpmi.releases.workplaces import Taken, Workplace, leftovers
 from ddpmi.text import sync
 
@@ -26,10 +26,6 @@ PREFIX, RESERVED = ".ddpmi-", ".reserved"
 """How the names of reserved working folders start and end."""
 STAGED = ".partial"
 """How the names of an engine's folders beside a release end."""
-ROOM = 16 << 20
-"""Bytes that must be free on the disk. More may be needed, which cannot be known before rows are read."""
-_LONGEST_NAME = 255
-_LONGEST_PATH = 4096
 #: The longest path below a release or its working folder, with room to spare.
 _BELOW = 120
 
@@ -129,53 +125,28 @@ def check_target(target: Path) -> None:
     """Refuse a folder that exists or cannot be made, before anything is charged.
 
     Raises:
-        ReleaseError: It exists, its name cannot be used, its parent is missing, or the disk is full.
+        ReleaseError: It exists, its name cannot be used, its parent is missing, or the disk is full or read-only.
 
     >>> check_target(Path("no such folder") / "visits.release")
     Traceback (most recent call last):
     ...
     ddpmi.errors.ReleaseError: The folder no such folder does not exist.
     <BLANKLINE>
-    Hint: mkdir -p no such folder
+    Hint: mkdir -p 'no such folder'
     """
-    _check_name(target)
-    _check_new(target)
-    parent = target.parent
-    if not parent.is_dir():
-        raise ReleaseError(f"The folder {parent} does not exist.", hint=f"mkdir -p {parent}")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise ReleaseError(f"The folder {parent} cannot be written to.", hint="choose another place")
-    try:
-        free = shutil.disk_usage(parent).free
-    except OSError:
-        return  # some network disks do not say
-    if free < ROOM:
-        raise ReleaseError(
-            f"The disk of {parent} has {free >> 20} MiB left, and a release needs at least {ROOM >> 20} MiB.",
-            hint="make room, or choose another place",
-        )
-
-
-def _check_name(target: Path) -> None:
-    """Refuse an address, and a name that no file system takes."""
     if target.parts and target.parts[0].endswith(":") and len(target.parts[0]) > len("C:"):
         raise ReleaseError(
             f"A release is written to a folder, and {target.parts[0]}// is an address.",
             hint="write it to a folder that all machines share, and copy it from there",
         )
-    shorter = "choose a shorter name"
     try:
-        name, whole = os.fsencode(target.name), os.fsencode(target.absolute())
-    except UnicodeEncodeError:
-        raise ReleaseError("The name of the release folder is not Unicode.", hint="choose another name") from None
-    if b"\0" in whole:
-        raise ReleaseError("The name of the release folder holds a NUL character.", hint="choose another name")
-    if len(name) > _LONGEST_NAME:
-        raise ReleaseError(
-            f"The name of the release folder has {len(name)} bytes, and the most is {_LONGEST_NAME}.", hint=shorter
-        )
-    if len(whole) > _LONGEST_PATH - _BELOW:
-        raise ReleaseError(f"The path of the release folder has {len(whole)} bytes, which is too long.", hint=shorter)
+        check_path(target, below=_BELOW)
+        _check_new(target)
+        if not target.parent.is_dir():
+            raise ReleaseError(f"The folder {target.parent} does not exist.", hint=f"mkdir -p '{target.parent}'")
+        check_room(target.parent, hint="choose another place, or make room")
+    except InputError as error:
+        raise ReleaseError(error.message, hint=error.advice) from None
 
 
 def _check_new(target: Path) -> None:

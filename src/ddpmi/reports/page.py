@@ -5,17 +5,16 @@ Ranking -> a file that opens from disk and can be printed or mailed: it holds re
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.errors import Hint, check_count
+from ddpmi.errors import Hint, InputError, check_count
 from ddpmi.information.scores import TITLES
+from ddpmi.rankings.ranking import Ranking
 from ddpmi.text import escape_html, number, write_new
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
-
-    from ddpmi.rankings.ranking import Ranking
 
 MOST_LABELS = 60
 """The most labels on one page; the page says how many others were left out."""
@@ -65,6 +64,14 @@ svg rect { fill: currentColor; } svg path { stroke: var(--ink); stroke-width: 1.
 @media print { body { max-width: none; padding: 0; } nav { display: none; } .wide { overflow: visible; }
   tr, h2 { break-inside: avoid; } h2 { break-after: avoid; } }
 """
+#: How each page starts.
+_HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+"""
 
 
 def report(
@@ -103,6 +110,11 @@ def report(
     True
     """
     check_count("top", top, most=MOST_ROWS, hint=Hint(python="top=10", cli="--top 10"))
+    if not isinstance(ranking, Ranking):
+        raise InputError(
+            f"A report is written of a ranking, got {type(ranking).__name__}.",
+            hint="report(rank('visits.release'), 'visits.html')",
+        )
     page = _page(ranking, top, title or f"What sets each label apart: {ranking.dataset}")
 
     def write(draft: Path) -> None:
@@ -111,18 +123,25 @@ def report(
     return write_new(path, write, overwrite=overwrite)
 
 
+def is_report(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is a page that `report` wrote.
+
+    >>> is_report("no such page.html")
+    False
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_HEAD)) == _HEAD.encode()
+    except OSError:
+        return False
+
+
 def _page(ranking: Ranking, top: int, title: str) -> str:
     groups, labels = _groups(ranking, top)
     sections = "".join(_section(at, label, rows, ranking.scored_by) for at, (label, rows) in enumerate(groups.items()))
     links = "".join(f'<li><a href="#label-{at}">{_name(label)}</a></li>' for at, label in enumerate(groups))
     promise = "" if ranking.private else ' class="warn" role="note"'
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{escape_html(ranking.notice + ": " if ranking.notice else "")}{_cut(title)}</title>
+    return f"""{_HEAD}<title>{escape_html(ranking.notice + ": " if ranking.notice else "")}{_cut(title)}</title>
 <style>{_STYLE}</style>
 </head>
 <body{_kind("" if ranking.private else "exact")}>

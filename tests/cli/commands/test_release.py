@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ddpmi.curator import door
+from ddpmi.ledger.ledger import Ledger
 from ddpmi.releases.release import Release
 from tests.support.cli_fixtures import BUDGET, CANARY, PAIRS, Place, refused_clearly, visits
+
+if TYPE_CHECKING:
+    import pytest
 
 COLUMNS = [
     *("label", "feature", "rank", "rank_in_label", "rank_in_feature", "direction", "mi", "mi_low", "mi_high"),
@@ -94,3 +100,70 @@ def test_a_data_file_that_breaks_after_the_charge(place: Place) -> None:
     assert (ran.code, refused_clearly(ran), place.charges()) == (1, True, ["abandoned"]), ran.err
     assert "The ledger was charged" in ran.err
     assert place.names() == before
+
+
+CAUSES = (
+    "header and no rows",
+    "(NULL) in all rows",
+    "--where that no row meets",
+    "--labels-only",
+    "each other's place",
+)
+
+
+def test_an_empty_release_names_its_causes(place: Place) -> None:
+    """All empty releases print the same causes, whichever of them it is."""
+    place.write("head.csv", [])
+    place.write("null.csv", [(unit, "", "x") for unit in range(50)])
+    swapped = ("--unit", "label", "--label", "unit")
+    said = [
+        place.release(data="head.csv", output="a"),
+        place.release(data="null.csv", output="b"),
+        place.release("--where", "feature = 'nothing'", output="c"),
+        place.release(*swapped, output="d"),
+    ]
+    texts = {ran.err.partition("Warning: ")[2] for ran in said}
+    assert ([ran.code for ran in said], len(texts)) == ([0] * 4, 1)
+    assert [cause for cause in CAUSES if cause not in min(texts)] == []
+    only = place.run(
+        "release", "visits.csv", *BUDGET, *PAIRS, "--labels-only", "nowhere", "--dataset", "x", *place.paid("e")
+    )
+    assert (only.code, CAUSES[3] in only.err) == (0, True)
+
+
+def test_who_and_why_are_kept(place: Place) -> None:
+    """--who and --why are in the ledger's entry."""
+    assert place.release("--who", "Ada", "--why", "weekly report").code == 0
+    (entry,) = Ledger(place.folder / "visits.ledger").status().entries
+    assert (entry.who, entry.why, entry.folder) == ("Ada", "weekly report", str(place.folder / "visits.release"))
+
+
+def test_an_unexpected_head_is_refused(place: Place) -> None:
+    """A ledger that does not contain the head is not charged."""
+    ran = place.release("--expect-head", "0" * 64)
+    assert (ran.code != 0, refused_clearly(ran), place.charges()) == (True, True, [])
+
+
+def test_a_release_that_cannot_work_is_not_charged(place: Place) -> None:
+    """Too long a name, a NUL, too little memory: exit 2, one message, one hint, and no charge."""
+    for words in (("-o", "x" * 245), ("-o", "a\0b"), ("-o", "out", "--conf", "memory_limit=1MB")):
+        ran = place.run("release", "visits.csv", *BUDGET, *PAIRS, "--ledger", "visits.ledger", *words)
+        assert (ran.code, refused_clearly(ran), place.charges()) == (2, True, [])
+    assert place.names() == {"visits.csv", "visits.ledger"}
+
+
+def test_a_ledger_that_is_moved_away_is_a_warning(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release is complete and charged: exit 0, a warning, and no advice to create a ledger."""
+    drawn = door.measure
+
+    def then_move(*words: object):
+        found = drawn(*words)
+        (place.folder / "visits.ledger").rename(place.folder / "moved.ledger")
+        return found
+
+    monkeypatch.setattr(door, "measure", then_move)
+    ran = place.release()
+    assert (ran.code, ran.err.count("Warning: ")) == (0, 1)
+    assert "complete and was charged" in ran.err
+    assert "ledger create" not in ran.err
+    assert Ledger(place.folder / "moved.ledger").status().entries[0].state == "charged"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.cli_fixtures import BUDGET, PAIRS, Place
+from tests.support.cli_fixtures import BUDGET, PAIRS, Place, refused_clearly
+
+RUN = ("run", "visits.csv", *BUDGET, *PAIRS, "--ledger", "visits.ledger")
 
 
 def test_run_does_it_all(place: Place) -> None:
@@ -19,3 +21,37 @@ def test_run_takes_another_page(place: Place) -> None:
     words = (*BUDGET, *PAIRS, *place.paid("visits.release"), "--report", "page.html")
     assert place.run("run", "visits.csv", *words).code == 0
     assert "page.html" in place.names()
+
+
+def test_run_with_a_known_id_returns_the_release_and_writes_the_page_again(place: Place) -> None:
+    """A retry charges nothing, writes the same page and exits 0."""
+    words = (*RUN, "-o", "visits.release", "--release-id", "monday")
+    first = place.run(*words)
+    page = place.folder / "visits.release.html"
+    before = page.read_text("utf-8")
+    page.write_text(before + "<!-- cut short -->", "utf-8")
+    again = place.run(*words)
+    assert (first.code, again.code, again.out) == (0, 0, first.out)
+    assert (page.read_text("utf-8"), place.charges()) == (before, ["released"])
+    page.unlink()
+    assert (place.run(*words).code, page.read_text("utf-8")) == (0, before)
+
+
+def test_run_overwrites_no_other_page(place: Place) -> None:
+    """A file that is no report stays, also for a known id; and so does a report without a known id."""
+    words = (*RUN, "-o", "visits.release", "--release-id", "monday")
+    assert place.run(*words).code == 0
+    other = place.run(*RUN, "-o", "other.release", "--release-id", "new", "--report", "visits.release.html")
+    assert (other.code, refused_clearly(other)) == (2, True)
+    (place.folder / "visits.release.html").write_text("my notes")
+    ran = place.run(*words)
+    assert (ran.code, refused_clearly(ran), place.charges()) == (2, True, ["released"])
+    assert (place.folder / "visits.release.html").read_text() == "my notes"
+
+
+def test_a_known_id_with_another_folder_names_the_folder(place: Place) -> None:
+    """The error says where the release was written, and nothing is charged."""
+    assert place.run(*RUN, "-o", "visits.release", "--release-id", "monday").code == 0
+    ran = place.run(*RUN, "-o", "other.release", "--release-id", "monday")
+    assert (ran.code, refused_clearly(ran), place.charges()) == (1, True, ["released"])
+    assert f"-o '{place.folder / 'visits.release'}'" in ran.err

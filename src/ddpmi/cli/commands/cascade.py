@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ddpmi.cli import paths
-from ddpmi.cli.options import DEFAULT_TOP
-from ddpmi.cli.output import Progress, escape_lines, example, put, ranking_table, say, warn_if_empty
+from ddpmi.cli.options import DEFAULT_TOP, WHO, WHY
+from ddpmi.cli.output import Progress, escape_lines, example, put, put_kept, ranking_table, say, warn_if_empty
 from ddpmi.errors import InputError, check_count
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def cascade(
     *,
     dry_run: bool = False,
     top: Annotated[int, Parameter(metavar="N")] = DEFAULT_TOP,
+    who: WHO = "",
+    why: WHY = "",
     format: Literal["table", "json"] = "table",  # noqa: A002 - the option's name
 ) -> None:
     """Run the folds that a file describes, on one ledger. A fold may start from the results of an earlier one.
@@ -35,6 +37,8 @@ def cascade(
         spec: The file.
         dry_run: Print what all folds would do and cost, then stop. Free.
         top: Pairs shown for each label of each fold.
+        who: Who asks for these releases.
+        why: What they are for.
         format: Print tables for people, or JSON.
     """
     from ddpmi.applications.cascades import Cascade, check_affordable, each_fold
@@ -53,13 +57,13 @@ def cascade(
     say(escape_lines(loaded.explain()).rstrip("\n"))
     best: dict[str, Any] = {}
     with Progress() as progress:
-        for done in each_fold(loaded, ledger=ledger, progress=progress):
+        for done in each_fold(loaded, ledger=ledger, who=who, why=why, progress=progress):
             _say_fold(done)
             best[done.fold.name] = done.ranking.top(top).to_dicts()
             if format == "table":
-                put(f"Fold {done.fold.name}\n{ranking_table(done.ranking, done.ranking.top(top))}\n")
+                put_kept(f"Fold {done.fold.name}\n{ranking_table(done.ranking, done.ranking.top(top))}\n")
     if format == "json":
-        put(json.dumps(best, indent=2, ensure_ascii=False) + "\n")
+        put_kept(json.dumps(best, indent=2, ensure_ascii=False) + "\n")
 
 
 def _say_fold(done: Folded) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpmi.cli.options import NewFolder  # noqa: TC001 - the command line reads these hints when it runs
-from ddpmi.cli.output import Progress, example, put, rich_table
+from ddpmi.cli.output import Progress, example, put_kept, rich_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ def demo(*, output: NewFolder = Path("demo")) -> None:
     cells = (
         [row["label"], row["feature"], *part, f"{row['lift']:.3g}"] for row, part in zip(rows, shares, strict=True)
     )
-    put(f"{rich_table(heads, cells, names=heads[:2])}\n{summary}")
+    put_kept(f"{rich_table(heads, cells, names=heads[:2])}\n{summary}")
 
 
 def run_demo(output: Path, *, progress: ProgressCall | None = None) -> tuple[str, Ranking]:

@@ -13,6 +13,8 @@ from ddpmi.cli import paths
 from ddpmi.cli.commands.release import note_charges, say_budget_left
 from ddpmi.cli.options import (
     DEFAULT_TOP,
+    WHO,
+    WHY,
     BoundOptions,
     ColumnOptions,
     KeyOptions,
@@ -20,7 +22,7 @@ from ddpmi.cli.options import (
     PrivacyOptions,
     ReadingOptions,
 )
-from ddpmi.cli.output import Progress, column_head, example, put, rich_table, say, warn_if_empty
+from ddpmi.cli.output import Progress, column_head, example, put_kept, rich_table, say, warn_if_empty
 from ddpmi.errors import InputError, check_count
 from ddpmi.rankings.display import cells_of
 
@@ -47,6 +49,10 @@ class ExpandOptions:
     """Features that each round finds."""
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="DIR")] = None
     """Folder for the releases round-1, round-2 and so on. Without it only the list is kept."""
+    who: WHO = ""
+    """Who asks for these releases."""
+    why: WHY = ""
+    """What they are for."""
     format: Literal["table", "json"] = "table"
     """Print a table for people, or JSON."""
 
@@ -98,6 +104,8 @@ def expand(
                 rounds=walk.rounds,
                 top=walk.top,
                 to=walk.output,
+                who=walk.who,
+                why=walk.why,
                 progress=progress,
                 on_round=keep,
             )
@@ -129,12 +137,12 @@ def _say_round(found: Round) -> None:
 def _put_rounds(done: list[Round], format_: str) -> None:
     rows = [row for found in done for row in found.rows()]
     if format_ == "json":
-        put(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        put_kept(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
         return
     cells = ({**cells_of(row), "round": str(row["round"])} for row in rows)
     heads = [column_head(name, done[0].ranking) for name in _SHOWN]
     table = rich_table(heads, ([row[name] for name in _SHOWN] for row in cells), names=("feature",)) if rows else ""
-    put(f"{done[-1].ranking.promise}\n{table}{len(rows)} features in {len(done)} rounds, each with this promise\n")
+    put_kept(f"{done[-1].ranking.promise}\n{table}{len(rows)} features in {len(done)} rounds, each with this promise\n")
 
 
 def register(app: App) -> None:

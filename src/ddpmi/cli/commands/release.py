@@ -17,7 +17,7 @@ from ddpmi.cli.options import (
     ReleaseOptions,
 )
 from ddpmi.cli.output import Progress, example, say, warn_if_empty
-from ddpmi.errors import DdpmiError
+from ddpmi.errors import DdpmiError, LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,14 +61,23 @@ def make_release(data: list[str] | None, to: ReleaseOptions, options: PlanOption
     plan = options.plan()
     keywords = reading.keywords()
     obs = options.columns.observe(reading.data(data), **keywords)
-    ledger = paths.open_ledger(to.ledger)
-    charged_before = to.release_id is not None and ledger.find(to.release_id) is not None
+    ledger = paths.open_ledger(to.ledger, expect_head=to.expect_head)
+    charged_before = was_charged(ledger, to)
     if not charged_before:
         paths.check_new_folder(to.output)
     from ddpmi.curator.door import release as draw
 
     with Progress() as progress, note_charges(ledger, reading.dataset):
-        found = draw(obs, plan, ledger=ledger, to=to.output, release_id=to.release_id, progress=progress)
+        found = draw(
+            obs,
+            plan,
+            ledger=ledger,
+            to=to.output,
+            release_id=to.release_id,
+            who=to.who,
+            why=to.why,
+            progress=progress,
+        )
     if charged_before:
         say(f"{to.output} holds this release already; nothing was charged or drawn.")
     else:
@@ -78,9 +87,17 @@ def make_release(data: list[str] | None, to: ReleaseOptions, options: PlanOption
     return found
 
 
+def was_charged(ledger: Ledger, to: ReleaseOptions) -> bool:
+    """Tell whether the release id was charged before. Then its stored release is returned."""
+    return to.release_id is not None and ledger.find(to.release_id) is not None
+
+
 def say_budget_left(ledger: Ledger, dataset: str) -> None:
-    """Print the budget that a dataset has left."""
-    left = ledger.status(dataset).left.to_dict()
+    """Print the budget that a dataset has left; nothing if the ledger has gone since the charge."""
+    try:
+        left = ledger.status(dataset).left.to_dict()
+    except LedgerError:
+        return
     say(f"Dataset {dataset!r} has epsilon={left['epsilon']:g}, delta={left['delta']:g} left.")
 
 

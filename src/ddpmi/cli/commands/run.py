@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ddpmi.cli import paths
-from ddpmi.cli.commands.release import make_release
+from ddpmi.cli.commands.release import make_release, was_charged
 from ddpmi.cli.commands.report import check_top
 from ddpmi.cli.options import (
     DEFAULT_TOP,
@@ -21,7 +21,7 @@ from ddpmi.cli.options import (
     ReadingOptions,
     ReleaseOptions,
 )
-from ddpmi.cli.output import example, put, ranking_table, say, working
+from ddpmi.cli.output import example, put_kept, ranking_table, say, working
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -58,15 +58,26 @@ def run(
 
     check_top(top)
     page = to.output.with_name(f"{to.output.name}.html") if report is None else report
-    paths.check_new_file(page)
+    again = _is_own_page(page, to)
+    if not again:
+        paths.check_new_file(page)
     options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
     released = make_release(data, to, options, reading)
     with working("ranking"):
         ranking = rank(released)
-        write_report(ranking, page, top=top)
+        write_report(ranking, page, top=top, overwrite=again)
         text = ranking_table(ranking, ranking.top(top))
     say(f"Wrote the report {page}.")
-    put(text)
+    put_kept(text)
+
+
+def _is_own_page(page: Path, to: ReleaseOptions) -> bool:
+    """Tell whether the page is the report of a release id that was charged before. Only such a page is written again."""
+    from ddpmi.reports.page import is_report
+
+    if to.release_id is None or not is_report(page):
+        return False
+    return was_charged(paths.open_ledger(to.ledger, expect_head=to.expect_head), to)
 
 
 def register(app: App) -> None:

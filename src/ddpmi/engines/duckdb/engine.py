@@ -80,6 +80,9 @@ class DuckDBEngine:
         self._spill.remove()
 
     def _relation(self, source: DuckDBSource, columns: list[str] | None) -> str:
+        if source.made_up and columns is not None:
+            self.one_pass = frames.is_streamed(source.frame)
+            return source.made_up_rows(columns)
         if source.files is not None:
             if columns is None:
                 return source.files.relation(None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import glob
 import io
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,6 @@ from ddpmi.errors import Hint, InputError, InputNotFound
 from ddpmi.pipeline.dialects import literal, quote
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping
 
 Format = Literal["parquet", "csv", "json"]
@@ -72,6 +72,19 @@ class Files:
     """Columns in the names of folders, as key=value."""
     extension: str | None = None
     """The extension of DuckDB that addresses need."""
+
+    def check_readable(self) -> None:
+        """Refuse files of this machine that are gone, or that this user may not read. Opens none of them.
+
+        Raises:
+            InputNotFound: A file is gone.
+            InputError: A file may not be read.
+        """
+        for path in self.paths if self.extension is None else ():
+            if not Path(path).is_file():
+                raise InputNotFound(f"The file {path} is gone.", hint="check the path, and name the data again")
+            if not os.access(path, os.R_OK):
+                raise InputError(f"The file {path} may not be read.", hint=f"check its permissions: ls -l '{path}'")
 
     def ready(self, folder: str) -> Files:
         """Return files that the engine can read: files that are not valid UTF-8 are copied to a private folder.

@@ -97,6 +97,20 @@ def read_once(data: object) -> bool:
     return is_a(data, "pyarrow", "RecordBatchReader")
 
 
+def is_streamed(data: object) -> bool:
+    """Tell whether `adopt` gives a reader, which can be read only once.
+
+    >>> is_streamed(None)
+    False
+    """
+    return (
+        isinstance(data, Lake)
+        or is_a(data, "duckdb", "DuckDBPyRelation")
+        or is_a(data, "pyarrow.dataset", "Dataset")
+        or read_once(data)
+    )
+
+
 def schema_of(data: Any) -> pa.Table:
     """Return a table without rows that has the data's columns. Reads no row."""
     if isinstance(data, Lake):

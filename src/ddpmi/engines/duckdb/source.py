@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpmi.engines import lakes
 from ddpmi.engines.duckdb import expressions, files, frames
 from ddpmi.engines.duckdb.engine import DuckDBEngine
-from ddpmi.errors import SchemaError
+from ddpmi.errors import Hint, SchemaError
 from ddpmi.pipeline.dialects import DUCKDB, Dialect
+from ddpmi.releases.room import check_room
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
     from ddpmi.engines import Kind
 
@@ -25,6 +27,17 @@ _PLAIN, _POINT = "[0-9]{1,18}", r"[0-9]{1,15}\.0*"
 _FITS = 19
 #: No cell has 10^12 digits, so of a larger exponent only the sign matters.
 _FAR = 10**12
+#: With this many made-up rows and keys, units have several labels and too many pairs, and windows are partitioned.
+_MADE_UP_ROWS, _MADE_UP_KEYS = 500, 40
+#: A made-up cell of each kind, as SQL over a small number.
+_CELLS: dict[Kind, str] = {
+    "text": "'k' || ({n})",
+    "untyped": "'' || ({n})",
+    "integer": "{n}",
+    "number": "{n}",
+    "boolean": "({n}) % 2 = 0",
+    "date": "DATE '2000-01-01' + CAST({n} AS INTEGER)",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +50,8 @@ class DuckDBSource:
     settings: Mapping[str, str] = field(default_factory=dict)
     engine: str = "duckdb"
     dialect: Dialect = DUCKDB
+    made_up: bool = False
+    """Whether a few made-up rows take the place of the data, for a rehearsal."""
     known: dict[str, tuple[Kind, str]] = field(default_factory=dict, repr=False, compare=False)
     """The schema, once it has been read."""
 
@@ -149,8 +164,36 @@ class DuckDBSource:
         )
 
     def prepared(self, target: Path | None) -> DuckDBSource:  # noqa: ARG002 - everything happens in this process
-        """Return the data as it is."""
+        """Return the data as it is, if there is room for temporary files."""
+        place = Path(self.settings.get("temp_directory", tempfile.gettempdir()))
+        check_room(
+            place,
+            hint=Hint(python="conf={'temp_directory': '/path/with/room'}", cli="--conf temp_directory=/path/with/room"),
+        )
         return self
+
+    def rehearsal(self) -> DuckDBSource:
+        """Return made-up rows in place of the data, if its files and drivers are there."""
+        if isinstance(self.frame, lakes.Lake):
+            self.frame.check_driver()
+        if self.files is not None:
+            self.files.check_readable()
+        self.schema()
+        return replace(self, made_up=True)
+
+    def made_up_rows(self, columns: list[str]) -> str:
+        """Return SQL to select made-up rows from, with the types of these columns.
+
+        >>> DuckDBSource(known={"id": ("integer", "BIGINT")}).made_up_rows(["id"])
+        '(SELECT TRY_CAST(hash(i, 0) % 40 AS BIGINT) AS "id" FROM range(500) AS made_up(i)) AS source'
+        """
+        known = self.schema()
+        cells = []
+        for place, name in enumerate(columns):
+            kind, type_ = known.get(name, ("untyped", "VARCHAR"))
+            cell = _CELLS.get(kind, "NULL").format(n=f"hash(i, {place}) % {_MADE_UP_KEYS}")
+            cells.append(f"TRY_CAST({cell} AS {type_}) AS {DUCKDB.quote(name)}")
+        return f"(SELECT {', '.join(cells) or '1'} FROM range({_MADE_UP_ROWS}) AS made_up(i)) AS source"
 
     def open(self, columns: list[str], *, expressions: bool = True) -> DuckDBEngine:
         """Start an engine over these columns."""

@@ -109,6 +109,9 @@ class SparkSource:
             _probe(self.frame.sparkSession, staging)
         return replace(self, staging=folder)
 
+    def rehearsal(self) -> None:
+        """Return nothing: a job of made-up rows takes seconds, and `prepared` has run a task."""
+
     def open(self, columns: list[str], *, expressions: bool = True) -> SparkEngine:
         """Start an engine over these columns; they hold no expressions."""
         del expressions
