@@ -16,7 +16,8 @@ import ddpmi
 from ddpmi import Bounds, Budget, DdpmiError, InputError, Ledger, MissingExtra, Plan, ReleaseError
 from ddpmi.curator import door, readiness
 from ddpmi.curator.readiness import check_place, rehearse
-from ddpmi.engines import lakes, room
+from ddpmi.engines import lakes
+from ddpmi.releases import room
 from ddpmi.engines.duckdb.engine import DuckDBEngine
 from tests.support.release_fixtures import states, two_groups
 
