@@ -6,7 +6,6 @@ real settings. No row of the data is read.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -27,6 +26,8 @@ _WRITERS = ("pyarrow", "pyarrow.parquet")
 _CODEC = "zstd"
 #: Keys of a public list that a rehearsal draws: a list may have millions.
 _FEW = 3
+#: Made-up rows are no secret.
+_SALT = "00"
 
 
 def check_place(target: Path) -> None:
@@ -76,7 +77,7 @@ def rehearse(obs: Observations, plans: Sequence[Plan]) -> None:
     if made_up is None:
         return
     try:
-        with summed_by(made_up, plans[0], salt=secrets.token_hex()) as engine:
+        with summed_by(made_up, plans[0], salt=_SALT) as engine:
             for reading in _different(plans):
                 measure(engine, reading)
     except EngineError as error:

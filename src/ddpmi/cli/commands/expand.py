@@ -86,8 +86,6 @@ def expand(
     keywords = reading.keywords()
     obs = columns.observe(reading.data(data), labelled=False, **keywords)
     ledger = paths.open_ledger(walk.ledger)
-    if walk.output is not None:
-        paths.check_new_folder(walk.output)
     done: list[Round] = []
 
     def keep(found: Round) -> None:
@@ -127,6 +125,8 @@ def _check_walk(walk: ExpandOptions, columns: ColumnOptions) -> None:
         raise InputError("expand needs rows of units, not counts.", hint="leave --count out")
     for name in ("rounds", "top"):
         check_count(f"--{name}", getattr(walk, name), hint=f"--{name} 1")
+    if walk.output is not None:
+        paths.check_new_folder(walk.output)
 
 
 def _say_round(found: Round) -> None:
