@@ -1,4 +1,4 @@
-"""Text for people: names made safe for terminals, HTML and CSV, numbers and sentences, and new files.
+"""Text for people: names made safe for terminals, HTML and CSV, numbers and sentences, new files, and TOML that is checked.
 
 Names come from data and may hold any characters: terminal codes, HTML or spreadsheet formulas.
 """
@@ -6,6 +6,7 @@ Names come from data and may hold any characters: terminal codes, HTML or spread
 from __future__ import annotations
 
 import html
+import math
 import os
 import re
 import sys
@@ -14,7 +15,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.errors import InputError
+from ddpmi.errors import InputError, InputNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -166,3 +167,92 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+LARGEST_TOML = 2**20
+"""The largest TOML file in bytes."""
+_DEEPEST = 16
+_LARGEST_INTEGER = 2**63
+
+
+def read_toml(path: str | os.PathLike[str], *, what: str) -> dict[str, Any]:
+    r"""Read a TOML file of at most 1 MiB that holds tables, lists, texts, truth values and finite numbers alone.
+
+    Args:
+        path: The file.
+        what: What the file is, for the messages.
+
+    Returns:
+        Its content.
+
+    Raises:
+        InputNotFound: It does not exist.
+        InputError: It cannot be read, is too large or too deep, is not TOML, or holds another kind of value.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "ddpmi.toml"
+    ...     _ = path.write_text("[ledger]\nfile = 'visits.ledger'")
+    ...     read_toml(path, what="The settings")
+    {'ledger': {'file': 'visits.ledger'}}
+    """
+    import tomllib
+
+    content = _start_of(path, what)
+    if len(content) > LARGEST_TOML:
+        raise InputError(f"{what} {path} is larger than 1 MiB.", hint="name long lists in files of their own")
+    try:
+        given = tomllib.loads(content.decode("utf-8"))
+    except RecursionError:
+        raise InputError(f"{what} {path} is nested too deeply.", hint=f"at most {_DEEPEST} levels") from None
+    except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
+        raise InputError(f"{what} {path} is not TOML: {printable(str(error))}.", hint="see https://toml.io") from None
+    _check_toml(given, f"{what} {path}")
+    return given
+
+
+def _start_of(path: str | os.PathLike[str], what: str) -> bytes:
+    """Read as much of a file as a TOML file may have, and one byte more."""
+    hint = "give the path of a TOML file"
+    try:
+        # A pipe or a device would block, or never end.
+        regular = Path(path).is_file() or not Path(path).exists()
+        with Path(path if regular else os.devnull).open("rb") as file:
+            content = file.read(LARGEST_TOML + 1)
+    except FileNotFoundError:
+        raise InputNotFound(f"{what} {path} does not exist.", hint=hint) from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{what} {str(path)!r} cannot be read: {error}.", hint=hint) from None
+    if not regular:
+        raise InputError(f"{what} {path} is not a file.", hint=hint)
+    return content
+
+
+def _check_toml(given: dict[str, Any], where: str) -> None:
+    """Refuse values that no setting takes. It does not recurse, because dotted keys nest without end."""
+    level: list[Any] = [given]
+    for _ in range(_DEEPEST):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner += [*value, *value.values()]
+            elif isinstance(value, list):
+                inner += value
+            else:
+                _check_value(value, where)
+        if not inner:
+            return
+        level = inner
+    raise InputError(f"{where} is nested too deeply.", hint=f"at most {_DEEPEST} levels")
+
+
+def _check_value(value: object, where: str) -> None:
+    if isinstance(value, str) and "\0" not in value:
+        return
+    if isinstance(value, int) and -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
+        return
+    if isinstance(value, float) and math.isfinite(value):
+        return
+    kind = {str: "a NUL character", int: "an integer beyond 64 bits", float: "a number that is not finite"}
+    held = kind.get(type(value), "a date or a time")
+    raise InputError(f"{where} holds {held}.", hint="texts without NUL, truth values and finite numbers are read")

@@ -17,8 +17,8 @@ from ddpmi import Bounds, Budget, DdpmiError, InputError, Ledger, MissingExtra, 
 from ddpmi.curator import door, readiness
 from ddpmi.curator.readiness import check_place, rehearse
 from ddpmi.engines import lakes
-from ddpmi.releases import room
 from ddpmi.engines.duckdb.engine import DuckDBEngine
+from ddpmi.releases import room
 from tests.support.release_fixtures import states, two_groups
 
 PLAN = Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3))

@@ -7,7 +7,6 @@ A `Cascade` describes all folds, their plans and their total cost before any row
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from os import PathLike
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddpmi.applications.expansion import made_folder, seed_plan
 from ddpmi.curator.door import as_ledger, check_fit, release
-from ddpmi.errors import BudgetExceeded, InputError, InputNotFound, ReleaseError, check_count
+from ddpmi.errors import BudgetExceeded, InputError, ReleaseError, check_count
 from ddpmi.pipeline.bounds import Bounds
 from ddpmi.pipeline.seeds import Seed, check_reachable, seed_names, top_features
 from ddpmi.pipeline.steps import Expression
@@ -24,6 +23,7 @@ from ddpmi.planning.plan import Plan
 from ddpmi.privacy.accounting import Limit, Total, admits
 from ddpmi.privacy.budget import Budget, shortest
 from ddpmi.rankings.ranking import rank
+from ddpmi.text import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -225,12 +225,7 @@ class Cascade:
             InputError: The file does not describe a cascade.
         """
         file = Path(path)
-        try:
-            given = tomllib.loads(file.read_text("utf-8"))
-        except FileNotFoundError:
-            raise InputNotFound(f"The cascade {file} does not exist.", hint="ddpmi cascade SPEC.toml") from None
-        except ValueError as error:  # not UTF-8, not TOML, or a number of thousands of digits
-            raise InputError(f"{file} is not TOML: {error}.", hint="see https://toml.io") from None
+        given = read_toml(file, what="The cascade")
         _check_keys("the cascade", given, _HEAD)
         folds, common = given.get("fold"), given.get("defaults", {})
         if not isinstance(folds, list) or not isinstance(common, dict) or "id" not in given:

@@ -191,10 +191,11 @@ def status_table(status: Status) -> str:
     columns = ["id", "release_id", "state", "epsilon", "delta", "rho"]
     if _width() >= _WIDE:
         columns[2:2] = ["time", "mechanism"]
+    columns += [name for name in ("who", "why") if any(getattr(entry, name) for entry in status.entries)]
     entries = (entry.to_dict() for entry in status.entries)
     rows = ([f"{e[name]:.6g}" if isinstance(e[name], float) else str(e[name]) for name in columns] for e in entries)
     heads = [name.replace("_", " ") for name in columns]
-    return f"{budget}\n{rich_table(heads, rows, names=('release id',))}"
+    return f"{budget}\n{rich_table(heads, rows, names=('release id', 'who', 'why'))}"
 
 
 def warn_if_empty(release: Release, pairs: int) -> None:

@@ -2,26 +2,70 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpmi.errors import InputError, InputNotFound, ReleaseError
 from ddpmi.releases.room import check_path, check_room
+from ddpmi.text import read_toml
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ddpmi.ledger.ledger import Ledger
+
+
+SETTINGS = "ddpmi.toml"
+"""The file of settings in the current folder."""
+_LEDGER_KEYS = ("expect_head", "file")
 
 
 def open_ledger(file: Path, *, expect_head: str | None = None) -> Ledger:
-    """Open a ledger that exists."""
-    from ddpmi.ledger.ledger import Ledger
+    """Open a ledger that exists, and that contains the head of the command line and the one of ``ddpmi.toml``.
 
+    Args:
+        file: The ledger.
+        expect_head: A head that ``ddpmi ledger head`` printed before.
+
+    Raises:
+        InputNotFound: There is no such file.
+        InputError: ``ddpmi.toml`` in the current folder, or the head, is not valid.
+        LedgerError: The ledger is damaged, or does not contain a head.
+    """
+    from ddpmi.ledger.ledger import Ledger
+    from ddpmi.ledger.storage import missing
+
+    kept = _kept_head(file)
     if not file.exists():
-        raise InputNotFound(
-            f"The ledger {file} does not exist.", hint=f"ddpmi ledger create {file} --epsilon 4 --delta 1e-6"
-        )
-    return Ledger(file, expect_head=expect_head)
+        error = missing(file)
+        raise InputNotFound(f"The ledger {error.message}", hint=error.advice)
+    found = Ledger(file, expect_head=expect_head)
+    if kept is not None:
+        found.check_head(kept)
+    return found
+
+
+def _kept_head(file: Path) -> str | None:
+    """Return the head that ``ddpmi.toml`` in the current folder keeps for a ledger, if any."""
+    from ddpmi.ledger.heads import Head
+
+    settings = Path(SETTINGS)
+    if not os.path.lexists(settings):
+        return None
+    given = read_toml(settings, what="The file of settings")
+    example = "[ledger] and then expect_head = '...', as ddpmi ledger head FILE prints it"
+    ledger = given.get("ledger", {})
+    unknown = sorted(set(given) - {"ledger"}) or sorted(
+        set(ledger) - set(_LEDGER_KEYS) if isinstance(ledger, dict) else ()
+    )
+    if unknown:
+        raise InputError(f"There is no setting {unknown[0]!r} in {SETTINGS}.", hint=example)
+    if not isinstance(ledger, dict) or not all(isinstance(value, str) for value in ledger.values()):
+        raise InputError(f"The ledger of {SETTINGS} must be a table of texts.", hint=example)
+    if "expect_head" not in ledger:
+        return None
+    head = str(Head.read(ledger["expect_head"]))
+    named = ledger.get("file")
+    return head if named is None or os.path.realpath(named) == os.path.realpath(file) else None
 
 
 def check_new_folder(folder: Path) -> None:
@@ -37,7 +81,6 @@ def check_new_folder(folder: Path) -> None:
 def check_new_file(file: Path) -> None:
     """Refuse a file that exists or cannot be written.
 
-    >>> from pathlib import Path
     >>> check_new_file(Path("no such folder/page.html"))
     Traceback (most recent call last):
     ddpmi.errors.InputError: The folder no such folder does not exist.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 from ddpmi.errors import Hint, InputError
 from ddpmi.pipeline.bounds import dataset_name
 from ddpmi.privacy.accounting import RHO_GRID, Amount, Cost, Total
-from ddpmi.privacy.budget import DELTA_GRID, EPSILON_GRID, Budget
+from ddpmi.privacy.budget import DELTA_GRID, EPSILON_GRID, Budget, shortest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 State = Literal["charged", "released", "abandoned", "expunged"]
 
 _LARGEST_EPSILON = 10**6
+_LONGEST_TEXT = 4096
+
+HALF_OF_DELTA = (
+    "Half of the limit's delta goes at the first release that is counted in rho, as all with Gaussian noise are: "
+    "it turns the rho of all releases into one epsilon, once. The other half is for thresholds."
+)
+"""Why half of delta is gone after one release."""
 
 CHARGE_COLUMNS = (
     "id",
@@ -198,9 +206,13 @@ def budget_of(epsilon: int, delta: int) -> Budget:
 
 
 def _check_text(name: str, text: object) -> None:
-    """Refuse text that SQLite could not store and return unchanged."""
+    """Refuse text that SQLite could not store and return unchanged, and text longer than a path may be."""
     if not isinstance(text, str) or "\0" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
         raise InputError(f"{name} must be plain text, got {name}={text!r}.", hint=Hint.setting(name, "visits-2026"))
+    if len(text) > _LONGEST_TEXT:
+        raise InputError(
+            f"{name} must have at most {_LONGEST_TEXT} characters, got {len(text)}.", hint="say it in fewer words"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,3 +320,41 @@ class Status:
             "left": self.left.to_dict(),
             "entries": [entry.to_dict() for entry in self.entries],
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """How large each of several further releases may be."""
+
+    dataset: str
+    """The dataset's name."""
+    releases: int
+    """How many releases."""
+    delta: Fraction
+    """The delta of each."""
+    laplace: Fraction
+    """The largest epsilon of each with Laplace noise, for every division of the budget among tables; 0 if none fits."""
+    gaussian: Fraction
+    """The largest epsilon of each with Gaussian noise; 0 if none fits."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outlook as ``ddpmi ledger plan`` prints it in JSON. Floats are rounded down."""
+        return {
+            "dataset": self.dataset,
+            "releases": self.releases,
+            "delta": float(rounded_down(self.delta)),
+            "epsilon": {
+                "laplace": float(rounded_down(self.laplace)),
+                "gaussian": float(rounded_down(self.gaussian)),
+            },
+        }
+
+
+def rounded_down(value: Fraction) -> str:
+    """Print six digits, rounded down: never more than is left.
+
+    >>> rounded_down(Fraction(2, 3))
+    '0.666666'
+    """
+    context = Context(prec=6, rounding=ROUND_DOWN)
+    return shortest(Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator))))

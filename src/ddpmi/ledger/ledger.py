@@ -6,25 +6,28 @@ refunded. Processes that charge at the same time cannot overspend together.
 
 from __future__ import annotations
 
+import operator
 import re
 from contextlib import contextmanager
-from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from ddpmi.errors import BudgetExceeded, Hint, InputError, LedgerError
+from ddpmi.errors import BudgetExceeded, Hint, InputError, LedgerError, check_count
 from ddpmi.ledger.entries import (
     ENTRIES,
+    HALF_OF_DELTA,
     ORIGIN_COLUMNS,
     TERMS_COLUMNS,
     Charge,
     ChargeFields,
     Entry,
+    Outlook,
     State,
     Status,
     Terms,
     budget_of,
+    rounded_down,
 )
 from ddpmi.ledger.heads import Head, check_kept, keep, kept
 from ddpmi.ledger.storage import (
@@ -41,8 +44,8 @@ from ddpmi.ledger.storage import (
     version_of,
 )
 from ddpmi.pipeline.bounds import dataset_name
-from ddpmi.privacy.accounting import Amount, Cost, Limit, Total, admits, room, spent
-from ddpmi.privacy.budget import Budget, shortest
+from ddpmi.privacy.accounting import Amount, Cost, Limit, Total, admits, largest_epsilon, rho_for, room, spent
+from ddpmi.privacy.budget import DELTA_GRID, Budget, shortest
 
 if TYPE_CHECKING:
     import os
@@ -253,7 +256,7 @@ class Ledger:
             Its entry, or None if it was never charged here.
         """
         with self._open() as connection:
-            rows = _entries(connection, "WHERE c.release_id = ?", release_id)
+            rows = _entries(self.path, connection, "WHERE c.release_id = ?", release_id)
             return rows[0] if rows else None
 
     def status(self, dataset: str = "default") -> Status:
@@ -266,18 +269,58 @@ class Ledger:
             Limit, spent, left and entries, all read at the same time.
 
         Raises:
-            InputError: No dataset can have this name, and none has.
+            InputError: No dataset can have this name, or the ledger does not accept it; and none has it.
         """
         with self._open() as connection:
             if dataset not in _datasets(connection):
+                self._check_dataset(dataset)
                 dataset_name(dataset)
-            entries = _entries(connection, "WHERE c.dataset = ? ORDER BY c.id", dataset)
+            entries = _entries(self.path, connection, "WHERE c.dataset = ? ORDER BY c.id", dataset)
             used = spent(self._limit, _total(connection, dataset))
         left = Amount(
             epsilon=max(Fraction(0), self.limit.epsilon - used.epsilon),
             delta=max(Fraction(0), self.limit.delta - used.delta),
         )
         return Status(dataset=dataset, limit=self.limit, spent=used, left=left, entries=tuple(entries))
+
+    def plan(self, releases: int, *, dataset: str = "default", delta: Number | None = None) -> Outlook:
+        """Say how large each of several further releases may be, so that all of them fit. Charges nothing.
+
+        Args:
+            releases: How many releases.
+            dataset: Its name.
+            delta: The delta of each; by default an equal part of what is left.
+
+        Returns:
+            The largest epsilon of each release, for both kinds of noise.
+
+        Raises:
+            InputError: A number is out of range, or the ledger does not accept the dataset.
+        """
+        check_count("releases", releases, hint=Hint.setting("releases", 52))
+        with self._open() as connection:
+            self._check_dataset(dataset)
+            if dataset not in _datasets(connection):
+                dataset_name(dataset)
+            total = _total(connection, dataset)
+        if delta is None:
+            part = Fraction(max(0, self._limit.delta - total.delta) // releases, DELTA_GRID)
+            # As it is printed, so that what is printed fits.
+            each = Budget(1, rounded_down(2 * part)) if part else Budget(1)
+        else:
+            each = Budget(1, delta)
+        half = each.delta / 2
+        kinds = {"laplace": Cost.of_laplace([1], half)}
+        if half:
+            kinds["gaussian"] = Cost.of_gaussian(rho_for(each.epsilon, half), half)
+        found = {
+            name: self._capped(largest_epsilon(self._limit, total, cost, each, releases=releases))
+            for name, cost in kinds.items()
+        }
+        gaussian = found.get("gaussian", Fraction(0))
+        return Outlook(
+            dataset=dataset, releases=releases, delta=each.delta, laplace=found["laplace"], gaussian=gaussian
+        )
 
     def datasets(self) -> list[str]:
         """List the datasets that were charged, in the order of their first charge."""
@@ -317,7 +360,7 @@ class Ledger:
             keep(self.path, Head.of(self._id, *last))
 
     def _entry(self, connection: sqlite3.Connection, release_id: str) -> Entry:
-        rows = _entries(connection, "WHERE c.release_id = ?", release_id)
+        rows = _entries(self.path, connection, "WHERE c.release_id = ?", release_id)
         if not rows:
             raise LedgerError(f"release {release_id!r} was never charged to {self.path}.", hint="charge it first.")
         return rows[0]
@@ -373,9 +416,37 @@ class Ledger:
         who = "this release needs" if len(charges) == 1 else f"these {len(charges)} releases need"
         raise BudgetExceeded(
             f"{who} epsilon={shortest(needs.epsilon)}, delta={shortest(needs.delta)}; {self.path.name} has "
-            f"epsilon={_rounded_down(left.epsilon)}, delta={_rounded_down(left.delta)} left.",
-            hint=f"rank an earlier release again, it is free: ddpmi ledger show {self.path}",
+            f"epsilon={rounded_down(self._capped(left.epsilon))}, delta={rounded_down(left.delta)} left.",
+            hint=f"{self._what_fits(before, charges, left)}, or rank an earlier release again, it is free: "
+            f"ddpmi ledger show {self.path}",
         )
+
+    def _what_fits(self, total: Total, charges: Sequence[Charge], left: Amount) -> str:
+        """Say how large releases of the same kind may be, or why none fits."""
+        first = charges[0]
+        thresholds = total.delta + sum(Total.of(charge.cost).delta for charge in charges)
+        if thresholds > self._limit.delta:
+            less = (
+                f"a delta of at most {rounded_down(left.delta)} fits"
+                if left.delta
+                else "nothing fits, delta is used up"
+            )
+            return f"{less}. {HALF_OF_DELTA} Lower delta"
+        if any((charge.cost, charge.guarantee) != (first.cost, first.guarantee) for charge in charges):
+            return "lower their epsilons"
+        most = self._capped(
+            largest_epsilon(self._limit, total, first.cost, first.guarantee, releases=len(charges)),
+        )
+        if not most:
+            return "no release of this kind fits, epsilon is used up: make none"
+        each = "" if len(charges) == 1 else "each with "
+        return (
+            f"what fits is {each}epsilon={rounded_down(most)} at delta={shortest(first.guarantee.delta)}: lower epsilon"
+        )
+
+    def _capped(self, epsilon: Fraction) -> Fraction:
+        """Hold an epsilon within the largest one of a release."""
+        return epsilon if self.terms.max_epsilon is None else min(epsilon, self.terms.max_epsilon)
 
 
 def upgrade_ledger(path: str | os.PathLike[str]) -> tuple[int, int]:
@@ -412,12 +483,6 @@ def upgrade_ledger(path: str | os.PathLike[str]) -> tuple[int, int]:
     return found, SCHEMA_VERSION
 
 
-def _rounded_down(value: Fraction) -> str:
-    """Print six digits, rounded down: never more than is left."""
-    context = Context(prec=6, rounding=ROUND_DOWN)
-    return shortest(Fraction(context.divide(Decimal(value.numerator), Decimal(value.denominator))))
-
-
 def _check_digest(state: str, digest: str | None) -> None:
     if digest is not None and (state != "released" or not isinstance(digest, str) or not _DIGEST.fullmatch(digest)):
         raise InputError(
@@ -441,7 +506,13 @@ def _read_limit(path: Path, connection: sqlite3.Connection) -> tuple[Limit, Term
     if row is None:
         raise damaged(path, "its limit is missing")
     _, _, epsilon, rho, delta, *terms = row
-    return Limit(epsilon=epsilon, rho=rho, delta=delta), Terms.from_row(*terms) if terms else Terms()
+    try:
+        budget_of(epsilon, 2 * delta)
+        return Limit(epsilon=epsilon, rho=operator.index(rho), delta=delta), Terms.from_row(
+            *terms
+        ) if terms else Terms()
+    except (AttributeError, TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError
+        raise damaged(path, "its limit is none") from None
 
 
 def _last_event(connection: sqlite3.Connection) -> tuple[int, str]:
@@ -470,8 +541,12 @@ def _datasets(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT dataset FROM charges GROUP BY dataset ORDER BY min(id)")]
 
 
-def _entries(connection: sqlite3.Connection, where: str, value: str) -> list[Entry]:
-    return [Entry.from_row(row) for row in connection.execute(f"{ENTRIES} {where}", (value,))]
+def _entries(path: Path, connection: sqlite3.Connection, where: str, value: str) -> list[Entry]:
+    rows = connection.execute(f"{ENTRIES} {where}", (value,))
+    try:
+        return [Entry.from_row(row) for row in rows]
+    except (TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError
+        raise damaged(path, "an entry has numbers that no charge has") from None
 
 
 def _write_charge(connection: sqlite3.Connection, charge: Charge) -> None:
@@ -530,7 +605,10 @@ def _check_rows(path: Path, connection: sqlite3.Connection, limit: Limit) -> Non
     previous, charged, number = "", 0, 0
     for number, (event, digest, row) in enumerate(_events(connection), start=1):
         charged += event[1] == "charged"
-        previous = chained(previous, *event, *(value for _, value in row))
+        try:
+            previous = chained(previous, *event, *(value for _, value in row))
+        except TypeError:  # bytes
+            raise damaged(path, f"event {number} holds bytes") from None
         wrong_place = event[0] != number or (event[1] == "charged" and event[2] != charged)
         if wrong_place or previous != digest:
             raise damaged(path, f"event {event[0]} was edited, removed or moved")

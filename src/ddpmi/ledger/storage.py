@@ -25,6 +25,7 @@ from ddpmi.errors import LedgerError
 from ddpmi.ledger.entries import Terms
 from ddpmi.ledger.heads import RESTORED, head_file
 from ddpmi.privacy.accounting import RHO_CAP
+from ddpmi.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,11 @@ APPLICATION_ID = 0x6464706D
 SCHEMA_VERSION = 3
 """Version 1 had no expunged releases; version 2 had no folder, who, why, receipts, datasets and largest epsilon."""
 _BUSY_SECONDS = 30
+#: Bytes of a value or a row. Texts of a charge are shorter.
+_LONGEST_VALUE = 10**6
+_DAMAGES = {"SQLITE_ERROR", "SQLITE_FORMAT", "SQLITE_IOERR_SHORT_READ", "SQLITE_TOOBIG"}
+#: More objects than a ledger has.
+_MANY_OBJECTS = 100
 _OLDEST_SQLITE = (3, 37, 0)
 _BACKUP = f"restore it from the newest backup; {RESTORED}. Do not start a new ledger for the same people: their budget is spent."
 
@@ -227,7 +233,7 @@ def schema_of(connection: sqlite3.Connection) -> list[tuple[str, str, str | None
     ...     schema_of(connection)
     []
     """
-    return connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+    return connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name").fetchmany(_MANY_OBJECTS)
 
 
 @cache
@@ -342,6 +348,10 @@ def _connect(path: Path) -> sqlite3.Connection:
         f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
     )
     try:
+        # A stranger's file: no value is larger than any that is written, and its schema runs no function.
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA foreign_keys = ON")
     except sqlite3.Error:
@@ -388,6 +398,9 @@ def opened(
             connection.execute("COMMIT")
     except sqlite3.Error as error:
         raise explained(path, error) from None
+    except (UnicodeError, OverflowError, MemoryError, RecursionError):
+        # Text that is not UTF-8, or a number that fits nothing: no ledger holds them.
+        raise damaged(path, "it holds values that no ledger has") from None
 
 
 def _check_file(path: Path, *, write: bool, known: bool) -> None:
@@ -499,8 +512,12 @@ def explained(path: Path, error: sqlite3.Error) -> LedgerError:
     name = getattr(error, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
         return not_a_ledger(path)
-    if name.startswith("SQLITE_CORRUPT") or name in {"SQLITE_IOERR_SHORT_READ", "SQLITE_FORMAT"}:
-        return damaged(path, str(error))
+    # SQLITE_ERROR: the tables are not those that the statements name, or their text is no SQL.
+    if name.startswith("SQLITE_CORRUPT") or name in _DAMAGES:
+        return damaged(path, printable(str(error)))
+    # Python's own words, without a name: a text of the file is not UTF-8.
+    if "decode" in str(error):
+        return damaged(path, "it holds text that is not UTF-8")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return LedgerError(
             f"{path} was in use by another process for {_BUSY_SECONDS} seconds.", hint="try again later."

@@ -36,6 +36,8 @@ _LARGEST_RHO = 10**12
 _LARGEST_EPSILON = 10**6
 #: Halvings of a bisection.
 _STEPS = 100
+#: The smallest epsilon of a budget, 1e-9, in grid units.
+_SMALLEST_UNITS = 1000
 
 
 @lru_cache(maxsize=4096)
@@ -336,22 +338,76 @@ def room(limit: Limit, total: Total, cost: Cost, guarantee: Budget | Amount) -> 
         guarantee: The epsilon and delta of that release.
 
     Returns:
-        What is left for it. A release that is refused has a larger epsilon or a larger delta.
+        What is left for it, never more than the limit. A release that is refused has a larger epsilon or a larger delta.
 
     >>> room(Limit.of(Budget(1, 1e-6)), Total(), Cost.of_laplace([2]), Budget(2)).to_dict()
     {'epsilon': 1.0, 'delta': 1e-06}
     """
-    per_threshold = guarantee.delta / cost.delta if cost.delta else 2
-    delta = per_threshold * Fraction(max(0, limit.delta - total.delta), DELTA_GRID)
-    rho = Fraction(max(0, limit.rho - total.rho), RHO_GRID)
+    per_threshold = guarantee.delta / cost.delta if cost.delta else Fraction(2)
+    threshold = Fraction(max(0, limit.delta - total.delta), DELTA_GRID)
+    delta = min(per_threshold * threshold, Fraction(2 * limit.delta, DELTA_GRID))
+    fitting = Cost(epsilon=cost.epsilon, rho=cost.rho, delta=min(cost.delta, threshold))
+    asked = Amount(epsilon=guarantee.epsilon, delta=min(guarantee.delta, delta))
+    return Amount(epsilon=largest_epsilon(limit, total, fitting, asked), delta=delta)
+
+
+def largest_epsilon(
+    limit: Limit, total: Total, cost: Cost, guarantee: Budget | Amount, *, releases: int = 1
+) -> Fraction:
+    """Return the largest epsilon of releases of one kind that are all admitted, at the same delta.
+
+    Args:
+        limit: The limit of the ledger.
+        total: The cost of all releases so far.
+        cost: The cost of one release of this kind.
+        guarantee: The epsilon and delta of that release.
+        releases: How many of them.
+
+    Returns:
+        An epsilon from 1e-9 to that of the limit; 0 if none fits.
+
+    >>> limit = Limit.of(Budget(1, 1e-6))
+    >>> float(largest_epsilon(limit, Total(), Cost.of_laplace([2]), Budget(2), releases=4))
+    0.25
+    """
+
+    def fits(units: int) -> bool:
+        epsilon = Fraction(units, EPSILON_GRID)
+        if cost.epsilon is None:
+            rho = Fraction(_rho_units(epsilon, guarantee.delta / 2), RHO_GRID)
+            one = Total.of(Cost.of_gaussian(rho, cost.delta))
+            return rho > 0 and _admits_all(limit, total, one, releases)
+        # Scaling the noise of all queries by one factor divides rho by the square of it.
+        factor = epsilon / guarantee.epsilon
+        scaled = Cost(epsilon=cost.epsilon * factor, rho=cost.rho * factor * factor, delta=cost.delta)
+        return _admits_all(limit, total, Total.of(scaled), releases)
+
     if cost.epsilon is None:
-        half = min(guarantee.delta, delta) / 2
-        fits = rho > 0 and half * DELTA_GRID >= 1
-        return Amount(epsilon=epsilon_for(rho, half) if fits else Fraction(0), delta=delta)
-    # Scaling the noise of all queries by one factor divides rho by the square of it.
-    concentrated = float(guarantee.epsilon) * (float(rho) / float(cost.rho)) ** 0.5 if cost.rho else 0.0
-    pure = 0 if total.epsilon is None else max(0, limit.epsilon - total.epsilon)
-    return Amount(epsilon=max(Fraction(pure, EPSILON_GRID), Fraction(concentrated)), delta=delta)
+        found = _gaussian_units(limit, total, guarantee.delta / 2, releases)
+        # The conversion is rounded up, so one unit less may be what fits.
+        found = next((units for units in (found, found - 1) if units >= _SMALLEST_UNITS and fits(units)), 0)
+    else:
+        found, above = 0, limit.epsilon + 1
+        while above - found > 1:
+            middle = (found + above) // 2
+            found, above = (middle, above) if fits(middle) else (found, middle)
+    return Fraction(found if found >= _SMALLEST_UNITS else 0, EPSILON_GRID)
+
+
+def _gaussian_units(limit: Limit, total: Total, half: Fraction, releases: int) -> int:
+    """Return the epsilon of an equal part of the rho that is left, at most that of the limit, in grid units."""
+    each = (limit.rho - total.rho) // releases
+    if each <= 0 or half * DELTA_GRID < 1:
+        return 0
+    return min(limit.epsilon, ceil(epsilon_for(Fraction(each, RHO_GRID), half) * EPSILON_GRID))
+
+
+def _admits_all(limit: Limit, total: Total, one: Total, releases: int) -> bool:
+    """Decide whether several releases of the same rounded cost are within the limit."""
+    pure = None if total.epsilon is None or one.epsilon is None else total.epsilon + releases * one.epsilon
+    rho = min(total.rho + releases * one.rho, RHO_CAP)
+    after = Total(epsilon=pure, rho=rho, delta=total.delta + releases * one.delta)
+    return admits(limit, after, Cost.of_laplace([]))
 
 
 def checked_rate(rate: object) -> Fraction | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Decoded tables up to this size are read from any file.
 _ALWAYS = 512 << 20
-#: Larger ones must have a byte on disk for each of so many bytes. Noise cannot be compressed: each noisy sum takes several
+#: Larger ones must have a byte on disk for each of these bytes. Noise cannot be compressed: each noisy sum takes several
 #: bits, and a row takes a few dozen bytes in memory. Only exact sums that are all equal come near this ratio.
 _LARGEST_RATIO = 1000
 #: What this package and Spark write: PLAIN, the two dictionary encodings, and RLE and BIT_PACKED for levels. The encodings
@@ -85,6 +85,8 @@ def read_pages(file: Path, metadata: Any) -> Pages:
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for group in range(metadata.num_row_groups):
             rows = metadata.row_group(group)
+            if rows.num_rows == 0:
+                continue  # nothing of it is read, and its offsets may be 0
             for at in range(rows.num_columns):
                 column = rows.column(at)
                 found = _column(content, column)
