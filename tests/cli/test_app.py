@@ -143,7 +143,7 @@ HINTS = {
     ),
     "a release id": ((*PLAIN, "--release-id", "a b"), "--release-id visits-2026-11"),
     "settings": ((*PLAIN, "--conf", "memory_limit=lots"), "--conf memory_limit=4GB, --conf threads=2"),
-    "a folder": (PLAIN, "mkdir -p no"),
+    "a folder": (PLAIN, "mkdir -p 'no'"),
     "an expression": (
         (*PLAIN, "--label-sql", "first(label) OVER ()"),
         'use columns, constants, comparisons, CASE, CAST and scalar functions: --label-sql "year(visited)"',

@@ -102,7 +102,7 @@ def test_a_failure_after_the_charge_keeps_it_and_leaves_nothing_behind(ledger, t
         ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
     assert "charge stays" in caught.value.__notes__[0]
     assert states(ledger) == ["abandoned"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["test.ledger"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["test.ledger", "test.ledger.head"]
 
 
 def test_an_existing_folder_is_refused_before_anything_is_spent(ledger: Ledger, tmp_path: Path) -> None:
@@ -334,13 +334,13 @@ def test_nothing_temporary_outlives_a_release(ledger: Ledger, tmp_path: Path, mo
     opened = DuckDBEngine.run
 
     def spy(self, *args: object, **kwargs: object) -> None:
-        seen.append(stat.S_IMODE(os.stat(self._spill).st_mode))
+        seen.append(stat.S_IMODE(os.stat(self._spill.folder).st_mode))
         opened(self, *args, **kwargs)
 
     monkeypatch.setattr(DuckDBEngine, "run", spy)
     ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger)
     assert set(seen) == {0o700}
-    assert [path.name for path in tmp_path.iterdir()] == ["test.ledger"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["test.ledger", "test.ledger.head"]
 
 
 def test_an_engine_failure_shows_no_row(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,11 @@ def test_what_is_planned_fits_and_no_more(tmp_path: Path, kind: str, releases: i
 def test_a_plan_knows_when_nothing_fits(path: Path) -> None:
     """Without delta no Gaussian release fits, and after the whole limit none does."""
     ledger = Ledger(path, limit=Budget(1), max_epsilon="0.125")
-    assert (ledger.plan(2).gaussian, ledger.plan(2).laplace, ledger.plan(2).delta) == (Fraction(0), Fraction(1, 8), Fraction(0))
+    assert (ledger.plan(2).gaussian, ledger.plan(2).laplace, ledger.plan(2).delta) == (
+        Fraction(0),
+        Fraction(1, 8),
+        Fraction(0),
+    )
     ledger.charge_many([laplace(str(number), "0.125") for number in range(8)])
     assert ledger.plan(1).laplace == 0
     for wrong in (0, -1, 1.5, True, 10**9):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from ddpmi import Release, ReleaseError, exact, observe
-from ddpmi.releases.reservations import ROOM, Reservation, check_target, reserve
+from ddpmi.releases.reservations import Reservation, check_target, reserve
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 ROWS = pa.table({"unit": ["u", "v"], "feature": ["f", "g"], "label": ["x", "y"]})
@@ -119,8 +117,8 @@ def test_a_long_name_works(tmp_path: Path, length: int) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("n" * 256, "256 bytes"),
-        ("é" * 128, "256 bytes"),
+        ("n" * 256, "too long"),
+        ("é" * 128, "too long"),
         ("a\0b", "NUL"),
         ("\ud800", "not Unicode"),
         ("d/" * 2500 + "out", "too long"),
@@ -132,13 +130,6 @@ def test_a_name_that_cannot_be_written_is_refused(tmp_path: Path, name: str, wor
         with pytest.raises(ReleaseError, match=words):
             check(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_full_disk_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With less than 16 MiB left no release begins."""
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=ROOM - 1))
-    with pytest.raises(ReleaseError, match="has 15 MiB left"):
-        reserve(tmp_path / "out")
 
 
 def test_a_disk_that_refuses_to_write_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

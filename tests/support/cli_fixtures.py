@@ -86,8 +86,8 @@ class Place:
         return [entry.state for entry in Ledger(self.folder / "visits.ledger").status(dataset).entries]
 
     def names(self) -> set[str]:
-        """Return everything in the folder, hidden files too."""
-        return {path.name for path in self.folder.iterdir()}
+        """Return everything in the folder, hidden files too, except the file that keeps the ledger's head."""
+        return {path.name for path in self.folder.iterdir()} - {"visits.ledger.head"}
 
     def write(self, name: str, rows: list[tuple[object, ...]], head: str = "unit,feature,label") -> str:
         """Write a CSV file."""

@@ -146,7 +146,7 @@ def test_an_unexpected_head_is_refused(place: Place) -> None:
 
 def test_a_release_that_cannot_work_is_not_charged(place: Place) -> None:
     """Too long a name, a NUL, too little memory: exit 2, one message, one hint, and no charge."""
-    for words in (("-o", "x" * 245), ("-o", "a\0b"), ("-o", "out", "--conf", "memory_limit=1MB")):
+    for words in (("-o", "x" * 256), ("-o", "a\0b"), ("-o", "out", "--conf", "memory_limit=1MB")):
         ran = place.run("release", "visits.csv", *BUDGET, *PAIRS, "--ledger", "visits.ledger", *words)
         assert (ran.code, refused_clearly(ran), place.charges()) == (2, True, [])
     assert place.names() == {"visits.csv", "visits.ledger"}
