@@ -489,8 +489,8 @@ def test_an_edited_folder_is_refused_at_a_retry(ledger: Ledger, tmp_path: Path) 
     obs = ddpmi.observe(data())
     ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
     file = tmp_path / "out" / "receipt.json"
-    file.write_text(file.read_text().replace('"epsilon": 1.0', '"epsilon": 0.1'))
-    with pytest.raises(ReleaseError, match="Hint:"):
+    file.write_text(file.read_text() + " ")  # valid by itself: only the ledger can tell
+    with pytest.raises(ReleaseError, match="not the one that the ledger knows"):
         ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out", release_id="monday")
 
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ddpmi import InputError, Release, ReleaseError, rank, rank_on_spark
+from ddpmi import InputError, Release, ReleaseError, exact, observe, rank, rank_on_spark
 from ddpmi.rankings import orders
 from ddpmi.rankings import spark as spark_rankings
-from ddpmi.releases.tables import MemoryTables
+from ddpmi.releases.tables import FolderTables, MemoryTables
 from tests.support.fake_release import FakeRelease, exact_release, keyed, private_release
 from tests.support.spark_local import FREE_PORT, SETTINGS, need_spark
 
@@ -66,11 +66,12 @@ def noisy(release: FakeRelease, seed: int) -> FakeRelease:
 
 
 def saved(release: FakeRelease, folder: Path) -> Release:
-    """Write a release made by hand."""
+    """Write a release made by hand, and read its files. A receipt made by hand is not one that `load` accepts."""
     receipt = {"format": 1, "release_id": "x", "plan": None, **release.receipt}
     total = pa.table({"sum": pa.array([release.total], pa.int64())})
     tables = MemoryTables(pairs=release.pairs, features=release.features, labels=release.labels, total=total)
-    return Release.load(Release(receipt=receipt, tables=tables).save(folder))
+    stored = Release(receipt=receipt, tables=tables).save(folder)
+    return Release(receipt=receipt, tables=FolderTables(stored))
 
 
 def units_space(release: FakeRelease) -> FakeRelease:
@@ -230,7 +231,10 @@ session.stop()
 def test_connect_gives_the_same(tmp_path: Path) -> None:
     """A client of Spark Connect, which has no context, ranks alike, in the order that asks most of it."""
     need_spark()
-    release = saved(noisy(private_release(counts(6), threshold=1), 6), tmp_path / "r")
+    rows = [row for row, count in counts(6).items() for _ in range(count)]
+    columns = dict(zip(("feature", "label"), map(list, zip(*rows, strict=True)), strict=True))
+    table = pa.table({"unit": [f"u{number}" for number in range(len(rows))], **columns})
+    release = exact(observe(table), to=tmp_path / "r")
     words = [sys.executable, "-c", CONNECT, str(tmp_path / "r"), str(tmp_path / "best.parquet")]
     settings = " ".join(f"--conf {name}={value}" for name, value in SETTINGS.items())
     env = os.environ | FREE_PORT | {"PYTHONPATH": str(SRC), "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"}

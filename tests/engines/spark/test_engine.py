@@ -44,7 +44,7 @@ def test_a_release_is_a_folder_of_plain_sorted_files(spark: SparkSession, ledger
     names = sorted(str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*"))
     tables = ("features", "labels", "pairs", "total")
     expected = [f"out/{t}{more}" for t in tables for more in ("", "/part-00000.parquet")]
-    assert names == sorted(["out", "out/receipt.json", "test.ledger", *expected])
+    assert names == sorted(["out", "out/receipt.json", "test.ledger", "test.ledger.head", *expected])
     assert (found.receipt["engine"], found.receipt["versions"]["spark"]) == ("spark", spark.version)
     keys = [(row["feature"], row["label"]) for row in found.pairs.to_pylist()]
     assert keys == [("common", "a"), ("common", "b"), ("own-a", "a"), ("own-b", "b")]
@@ -168,7 +168,7 @@ def test_a_failure_after_the_charge_keeps_it_and_leaves_nothing_behind(
     assert "common" not in str(caught.value)
     assert "charge stays" in caught.value.__notes__[0]
     assert states(ledger) == ["abandoned"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["test.ledger"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["test.ledger", "test.ledger.head"]
 
 
 def test_one_huge_unit_and_one_huge_feature(spark: SparkSession) -> None:

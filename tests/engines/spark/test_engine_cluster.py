@@ -136,7 +136,13 @@ def test_a_release_outlives_an_executor(cluster: Cluster, folder: Path) -> None:
     there = ddpmi.Release.load(folder / "exact")
     for name in ("pairs", "features", "labels", "total"):
         assert there.tables.scan(name).equals(here.tables.scan(name)), name
-    assert {path.name for path in folder.iterdir()} == {"visits.parquet", "visits.ledger", "survives", "exact"}
+    assert {path.name for path in folder.iterdir()} == {
+        "visits.parquet",
+        "visits.ledger",
+        "visits.ledger.head",
+        "survives",
+        "exact",
+    }
 
 
 def lost(cluster: Cluster, name: str) -> bool:
@@ -153,4 +159,4 @@ def test_a_release_that_fails_is_charged_and_unreadable(cluster: Cluster, folder
     assert states(folder) == [("fails", "abandoned")]
     with pytest.raises(ddpmi.InputError, match="is not a release"):
         ddpmi.Release.load(folder / "fails")
-    assert {path.name for path in folder.iterdir()} == {"visits.parquet", "visits.ledger"}
+    assert {path.name for path in folder.iterdir()} == {"visits.parquet", "visits.ledger", "visits.ledger.head"}
