@@ -44,6 +44,16 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def shortened(value: object, most: int = 100) -> str:
+    """Write a value as in Python, cut off where it is long.
+
+    >>> shortened("tea"), len(shortened("a" * 5000))
+    ("'tea'", 100)
+    """
+    shown = repr(value) if not isinstance(value, int) or abs(value) < _LARGEST_INTEGER else "a large number"
+    return printable(shown if len(shown) <= most else shown[: most - 3] + "...")
+
+
 def escape_html(text: str) -> str:
     """Escape a name for element content and quoted attributes.
 

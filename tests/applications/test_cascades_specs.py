@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 
 from ddpmi import Bounds, Budget, InputError, Plan, sql
 from ddpmi.applications.cascades import MIXED, Cascade, Fold
-from ddpmi.errors import InputNotFound
+from ddpmi.errors import DdpmiError, InputNotFound
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = """
@@ -36,6 +38,35 @@ mechanism = "gaussian"
 cap = 9
 public_labels = ["1999", "2000"]
 """
+VALUES = (
+    *(
+        "true",
+        "-1",
+        "0",
+        "3",
+        "1e400",
+        "nan",
+        "-inf",
+        "9" * 5000,
+        '""',
+        '"x"',
+        '"\\u0000"',
+        '"../x"',
+        "[]",
+        "[[]]",
+        "{}",
+    ),
+    *(
+        '["a", "a"]',
+        "{sql = 3}",
+        '{sql = "a"}',
+        "1979-05-27",
+        "07:32:00",
+        '"gaussian"',
+        "0x7fffffffffffffff",
+        '"' + "a" * 9000 + '"',
+    ),
+)
 PLAN = Plan(budget=Budget(1, 1e-7), bounds=Bounds(pairs=1))
 
 
@@ -102,6 +133,60 @@ def test_files_that_are_no_cascade_are_refused(change: str, by: str, tmp_path: P
     assert change in SPEC
     with pytest.raises(InputError, match="Hint:"):
         Cascade.load(written(tmp_path, SPEC.replace(change, by)))
+
+
+def edited_spec(source: random.Random) -> bytes:
+    """Change a spec: a value, a line, some bytes, or its depth."""
+    lines, kind = SPEC.splitlines(), source.choice(["value", "value", "value", "line", "twice", "bytes", "deep"])
+    at = source.randrange(1, len(lines))
+    if kind == "value":
+        name = lines[at].partition(" = ")[0]
+        lines[at] = f"{name} = {source.choice(VALUES)}"
+    elif kind == "line":
+        del lines[at]
+    elif kind == "twice":
+        lines.insert(source.randrange(len(lines)), lines[at])
+    elif kind == "deep":
+        depth = source.choice([20, 2_000, 20_000])
+        lines[at] = f"{source.choice(['label', 'more', 'pairs'])} = " + "[" * depth + "]" * depth
+    raw = "\n".join(lines).encode("utf-8", "surrogatepass")
+    place = source.randrange(len(raw))
+    return raw[:place] + source.randbytes(source.randrange(1, 5)) + raw[place + 1 :] if kind == "bytes" else raw
+
+
+def check_specs(folder: Path, count: int, seed: int) -> Counter[str]:
+    """Edit specs: each is refused with our error, or is a cascade that can be explained."""
+    source, seen = random.Random(seed), Counter[str]()
+    for _ in range(count):
+        (folder / "spec.toml").write_bytes(edited_spec(source))
+        try:
+            Cascade.load(folder / "spec.toml").explain()
+        except DdpmiError:
+            seen["refused"] += 1
+        else:
+            seen["valid"] += 1
+    return seen
+
+
+def test_edited_specs(tmp_path: Path) -> None:
+    """40 edited files give our errors alone."""
+    assert check_specs(tmp_path, 40, seed=1)["refused"] > 20
+
+
+@pytest.mark.full
+def test_five_hundred_edited_specs(tmp_path: Path) -> None:
+    """The same for 500."""
+    seen = check_specs(tmp_path, 500, seed=2)
+    print(f"specs {dict(seen)}")  # noqa: T201 - for the record of long checks
+    assert seen["refused"] > 250
+
+
+def test_a_file_that_is_nested_deeply_is_refused(tmp_path: Path) -> None:
+    """20,000 levels are no internal error."""
+    with pytest.raises(InputError, match=r"nested too deeply|not TOML"):
+        Cascade.load(written(tmp_path, "id = " + "[" * 20_000 + "]" * 20_000))
+    with pytest.raises(InputError, match=r"nested too deeply|not TOML"):
+        Cascade.load(written(tmp_path, ".".join("a" * 20_000) + " = 1"))
 
 
 def test_a_missing_file_says_so(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -115,3 +116,20 @@ def test_expunging_removes_the_release_and_nothing_else(folder: Path) -> None:
     (folder / "notes.txt").unlink()
     expunge(folder)
     assert [path.name for path in folder.parent.iterdir()] == ["other"]
+
+
+def test_a_release_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files and folders are synced before the rename, and the folder that holds the new name after it."""
+    synced, fsync = [], os.fsync
+
+    def spy(handle: int) -> None:
+        fsync(handle)
+        there = (tmp_path / "out").exists()
+        synced.append((there, os.stat(handle).st_ino))
+
+    monkeypatch.setattr(os, "fsync", spy)
+    exact(observe(ROWS), to=tmp_path / "out")
+    before = {inode for there, inode in synced if not there}
+    wrote = [tmp_path / "out", *(tmp_path / "out").rglob("*")]
+    assert {path.stat().st_ino for path in wrote} <= before
+    assert (True, tmp_path.stat().st_ino) in synced

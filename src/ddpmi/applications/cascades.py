@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from ddpmi.applications.expansion import made_folder, seed_plan
 from ddpmi.curator.door import as_ledger, check_fit, release
 from ddpmi.errors import BudgetExceeded, InputError, ReleaseError, check_count
-from ddpmi.pipeline.bounds import Bounds
+from ddpmi.pipeline.bounds import Bounds, dataset_name
 from ddpmi.pipeline.seeds import Seed, check_reachable, seed_names, top_features
 from ddpmi.pipeline.steps import Expression
 from ddpmi.planning.plan import Plan
 from ddpmi.privacy.accounting import Limit, Total, admits
 from ddpmi.privacy.budget import Budget, shortest
 from ddpmi.rankings.ranking import rank
-from ddpmi.text import read_toml
+from ddpmi.text import read_toml, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -91,6 +91,7 @@ class Fold:
 
     def __post_init__(self) -> None:
         _check_name("The name of a fold", self.name)
+        self._check_types()
         for name in ("top", "at_least"):
             check_count(name, getattr(self, name))
         if sum(given is not None for given in (self.label, self.seed, self.after)) > 1:
@@ -112,6 +113,21 @@ class Fold:
             check_reachable(self.at_least, self.top)
         if self.seeded:
             object.__setattr__(self, "plan", seed_plan(self.plan))
+
+    def _check_types(self) -> None:
+        """Refuse settings of another type: a file may hold any."""
+        object.__setattr__(self, "dataset", dataset_name(self.dataset))
+        kinds: dict[str, tuple[tuple[type, ...], str]] = {
+            **dict.fromkeys(("where", "encoding", "after", "of"), ((str,), "a text")),
+            **dict.fromkeys(_ROLES, ((str, Expression), "a column or {sql = '...'}")),
+            "keep_seed": ((bool,), "true or false"),
+        }
+        for name, (types, words) in kinds.items():
+            if (given := getattr(self, name)) is not None and not isinstance(given, types):
+                shown = "from" if name == "after" else name
+                raise InputError(
+                    f"{shown} of fold {self.name!r} must be {words}, got {shortened(given)}.", hint=f"{shown} = ..."
+                )
 
     @property
     def seeded(self) -> bool:
@@ -230,11 +246,12 @@ class Cascade:
         folds, common = given.get("fold"), given.get("defaults", {})
         if not isinstance(folds, list) or not isinstance(common, dict) or "id" not in given:
             raise InputError(f"{file} needs an id and folds.", hint="id = 'my-cascade', then [[fold]] for each fold")
-        places = {key: file.parent / str(given[key]) for key in ("ledger", "output") if key in given}
+        _check_head(given)
+        places = {key: file.parent / given[key] for key in ("ledger", "output") if key in given}
         return cls(
             id=given["id"],
             folds=tuple(_fold(common | fold, file.parent) for fold in folds),
-            common_person=given.get("common_person", False) is True,
+            common_person=given.get("common_person", False),
             **places,
         )
 
@@ -465,6 +482,20 @@ def _best(ranking: Ranking, fold: Fold) -> list[str]:
     return names
 
 
+def _check_head(given: Mapping[str, Any]) -> None:
+    """Refuse settings of the whole cascade that have another type."""
+    for key in ("ledger", "output"):
+        if not isinstance(given.get(key, ""), str):
+            raise InputError(
+                f"{key} of the cascade must be a path, got {shortened(given[key])}.", hint=f"{key} = 'iot'"
+            )
+    if not isinstance(given.get("common_person", False), bool):
+        shown = shortened(given["common_person"])
+        raise InputError(f"common_person must be true or false, got {shown}.", hint="common_person = true")
+    if not all(isinstance(fold, dict) for fold in given["fold"]):
+        raise InputError("A fold is a table of settings.", hint="[[fold]] and then name = 'words'")
+
+
 def _fold(given: Mapping[str, Any], folder: Path) -> Fold:
     _check_keys(f"fold {given.get('name', '')!r}", given, (*_OWN, *_BUDGET, *_BOUNDS, *_PLAN))
     missing = [key for key in ("name", "data", *_BUDGET, "pairs") if key not in given]
@@ -491,7 +522,11 @@ def _placed(data: Any, folder: Path) -> Any:
     """Make paths relative to the folder of the file that names them; addresses stay."""
     if isinstance(data, list):
         return [_placed(item, folder) for item in data]
-    return data if not isinstance(data, str) or _ADDRESS.match(data) else str(folder / data)
+    if not isinstance(data, str):
+        raise InputError(
+            f"data must be a path, an address or a list of them, got {shortened(data)}.", hint="data = 'a.csv'"
+        )
+    return data if _ADDRESS.match(data) else str(folder / data)
 
 
 def _identity(data: Any) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpmi.errors import Hint, InputError, LedgerError
+from ddpmi.text import shortened
 
 _DIGITS = 32
 _LINE = re.compile(r"([0-9a-f]{32}):([1-9][0-9]{0,17}):([0-9a-f]{32})")
@@ -61,9 +62,8 @@ class Head:
         """
         found = _LINE.fullmatch(text.strip()) if isinstance(text, str) else None
         if found is None:
-            shown = repr(text)
             raise InputError(
-                f"expect_head must be a line of ddpmi ledger head, got {shown if len(shown) < 100 else shown[:97] + '...'}.",  # noqa: PLR2004
+                f"expect_head must be a line of ddpmi ledger head, got {shortened(text)}.",
                 hint=Hint(do="print one with ddpmi ledger head FILE, and keep it elsewhere"),
             )
         return cls(ledger_id=found[1], seq=int(found[2]), prefix=found[3])

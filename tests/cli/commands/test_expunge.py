@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
+
 from tests.support.cli_fixtures import Place, refused_clearly
 
 
@@ -25,3 +28,40 @@ def test_expunge_marks_the_entry(place: Place) -> None:
     assert place.run("expunge", "visits.release", "--ledger", "visits.ledger").code == 0
     assert ((place.folder / "visits.release").exists(), place.charges()) == (False, ["expunged"])
     assert place.run("ledger", "verify", "visits.ledger").code == 0
+
+
+def test_expunge_removes_what_the_release_wrote_and_nothing_else(place: Place) -> None:
+    """A folder with a file of the user is left alone, whole; without it, the release is removed."""
+    assert place.release().code == 0
+    mine = place.folder / "visits.release" / "pairs" / "notes.txt"
+    mine.write_text("mine")
+    before = sorted(path.name for path in (place.folder / "visits.release").rglob("*"))
+    ran = place.run("expunge", "visits.release")
+    assert (ran.code, refused_clearly(ran), "notes.txt" in ran.err) == (1, True, True)
+    assert sorted(path.name for path in (place.folder / "visits.release").rglob("*")) == before
+    mine.unlink()
+    assert (place.run("expunge", "visits.release").code, (place.folder / "visits.release").exists()) == (0, False)
+
+
+def test_expunge_follows_no_link(place: Place) -> None:
+    """A link to a release is not the release: neither is removed."""
+    assert place.release().code == 0
+    (place.folder / "link").symlink_to("visits.release")
+    ran = place.run("expunge", "link")
+    assert (ran.code, refused_clearly(ran)) == (1, True)
+    assert (place.folder / "visits.release" / "receipt.json").exists()
+
+
+def test_expunge_older_than(place: Place) -> None:
+    """Only releases past the age are removed; several folders may be named."""
+    for name in ("old", "new"):
+        assert place.release(output=name).code == 0
+    receipt = place.folder / "old" / "receipt.json"
+    kept = json.loads(receipt.read_text("utf-8"))
+    made = datetime.now(UTC) - timedelta(days=91)
+    receipt.write_text(json.dumps(kept | {"created": made.isoformat(timespec="seconds")}), "utf-8")
+    ran = place.run("expunge", "old", "new", "--older-than", "90d", "--ledger", "visits.ledger")
+    assert (ran.code, (place.folder / "old").exists(), (place.folder / "new").exists()) == (0, False, True), ran.err
+    assert ("Kept the release" in ran.err, place.charges()) == (True, ["expunged", "released"])
+    wrong = place.run("expunge", "new", "--older-than", "soon")
+    assert (wrong.code, refused_clearly(wrong), (place.folder / "new").exists()) == (2, True, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ddpmi.cli import output
-from tests.support.cli_fixtures import Place, refused_clearly
+from tests.support.cli_fixtures import PAIRS, Place, refused_clearly
 from tests.support.ledger_fixtures import old_ledger
 
 
@@ -73,3 +73,59 @@ def test_ledger_upgrade(place: Place) -> None:
     assert place.run("ledger", "verify", "old.ledger").code == 0
     ran = place.run("ledger", "upgrade", "visits.csv")
     assert (ran.code, refused_clearly(ran)) == (1, True)
+
+
+def test_a_ledger_for_named_datasets(place: Place) -> None:
+    """Another dataset is not a new budget, and a release above the largest epsilon is refused; neither is charged."""
+    made = place.run(
+        *("ledger", "create", "two.ledger", "--epsilon", "4", "--delta", "1e-5"),
+        *("--datasets", "visits,orders", "--max-epsilon", "1"),
+    )
+    assert made.code == 0, made.err
+    usual = ("visits.csv", "--pairs", "2", "--delta", "1e-6", "--ledger", "two.ledger", "-o", "out")
+    ran = place.run("release", *usual, "--epsilon", "1", "--dataset", "mine2")
+    assert (ran.code, "does not accept dataset 'mine2'" in ran.err, "Hint:" in ran.err) == (2, True, True), ran.err
+    ran = place.run("release", *usual, "--epsilon", "2", "--dataset", "visits")
+    assert (ran.code, "at most epsilon=1" in ran.err) == (3, True), ran.err
+    assert "No release was charged yet." in place.run("ledger", "show", "two.ledger").out
+    ran = place.run("release", *usual, "--epsilon", "1", "--dataset", "visits", "--who", "Ada", "--why", "board")
+    assert ran.code == 0, ran.err
+    entry = json.loads(place.run("ledger", "show", "two.ledger", "--format", "json").out)["entries"][0]
+    assert (entry["who"], entry["why"]) == ("Ada", "board")
+    events = json.loads(place.run("ledger", "export", "two.ledger").out)
+    rows = [event["row"] for event in events if event["kind"] == "charged"]
+    assert [(row["who"], row["why"]) for row in rows] == [("Ada", "board")]
+
+
+def test_ledger_plan(place: Place) -> None:
+    """As many releases as were planned fit, at the size that was printed, and one more does not."""
+    printed = place.run("ledger", "plan", "visits.ledger", "--releases", "3", "--mechanism", "gaussian")
+    assert (printed.code, "Each of 3 further releases" in printed.out) == (0, True), printed.err
+    found = json.loads(place.run("ledger", "plan", "visits.ledger", "--releases", "3", "--format", "json").out)
+    size = ("--epsilon", str(found["epsilon"]["gaussian"]), "--delta", str(found["delta"]), "--mechanism", "gaussian")
+    for number, code in enumerate((0, 0, 0, 3)):
+        ran = place.run("release", "visits.csv", *PAIRS, *size, *place.paid(f"r{number}"))
+        assert ran.code == code, ran.err
+    ran = place.run("ledger", "plan", "visits.ledger", "--releases", "0")
+    assert (ran.code, refused_clearly(ran)) == (2, True)
+
+
+def test_an_older_ledger_is_noticed(place: Place) -> None:
+    """The file beside the ledger notices an older copy; without it a kept head does, named by an option or ddpmi.toml."""
+    older = Path("visits.ledger").read_bytes()
+    assert place.release().code == 0
+    head = place.run("ledger", "head", "visits.ledger").out.strip()
+    Path("visits.ledger").write_bytes(older)
+    for words in (("show",), ("verify",)):
+        ran = place.run("ledger", *words, "visits.ledger")
+        assert (ran.code, "older copy" in ran.err, "newest copy" in ran.err) == (1, True, True), ran.err
+    Path("visits.ledger.head").unlink()
+    assert place.run("ledger", "verify", "visits.ledger").code == 0
+    ran = place.run("ledger", "verify", "visits.ledger", "--expect-head", head)
+    assert (ran.code, "does not contain event" in ran.err) == (1, True), ran.err
+    Path("ddpmi.toml").write_text(f'[ledger]\nfile = "visits.ledger"\nexpect_head = "{head}"\n')
+    ran = place.release(output="again")
+    assert (ran.code, "does not contain event" in ran.err, Path("again").exists()) == (1, True, False), ran.err
+    Path("ddpmi.toml").write_text("[ledger]\nexpected = 3\n")
+    ran = place.run("ledger", "show", "visits.ledger")
+    assert (ran.code, refused_clearly(ran)) == (2, True)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ddpmi
-from ddpmi import Bounds, Budget, EngineError, Ledger, Plan, Release
+from ddpmi import Bounds, Budget, EngineError, Ledger, Plan, Release, ReleaseError
 from ddpmi.curator.drawing import Reading, measure, summed_by
 from ddpmi.engines.spark import engine, sessions
 from ddpmi.privacy.noise import DiscreteLaplace
@@ -33,6 +33,23 @@ PLAN = Plan(budget=Budget(8, 1e-4), bounds=Bounds(pairs=3), row_local=True)
 def digest(folder: Path) -> str:
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def test_a_folder_of_spark_belongs_to_its_receipt(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
+    """The receipt lists the digest of every file; an edited file is refused by all that read the folder."""
+    obs = ddpmi.observe(spark.createDataFrame(two_groups(2000)))
+    found = ddpmi.release(obs, PLAN, ledger=ledger, to=tmp_path / "out")
+    files = sorted((tmp_path / "out").rglob("*.parquet"))
+    assert {name: entry["sha256"] for name, entry in found.receipt["files"].items()} == {
+        file.relative_to(tmp_path / "out").as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files
+    }
+    assert ledger.status().entries[0].receipt_digest == found.receipt_digest
+    changed = bytearray(files[-1].read_bytes())
+    changed[len(changed) // 2] ^= 1
+    files[-1].write_bytes(changed)
+    for use in (ddpmi.Release.load, ddpmi.rank, lambda path: ddpmi.rank_on_spark(path, session=spark)):
+        with pytest.raises(ReleaseError, match="does not match its receipt"):
+            use(tmp_path / "out")
 
 
 def test_a_release_is_a_folder_of_plain_sorted_files(spark: SparkSession, ledger: Ledger, tmp_path: Path) -> None:
