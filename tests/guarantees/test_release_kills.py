@@ -1,6 +1,7 @@
 """kill -9 at named and at random moments of a release.
 
-What is readable was charged, no id shows two noises, the ledger opens, and the folder's name is free again.
+What is readable was charged, no id shows two noises, the ledger opens, and the folder's name is free again. After the
+next release nothing is left of the killed one: no reserved name beside it, and no temporary folder.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ddpmi.datasets import paper_shape
 from ddpmi.privacy.budget import Budget
 
 SRC = Path(__file__).resolve().parents[2] / "src"
+#: Seconds that a release may take on a busy machine.
+PATIENCE = 300
 #: Runs the command line in a process that kills itself at a named moment.
 DYING = """
 import os, signal, sys
@@ -80,7 +83,7 @@ def started(folder: Path, name: str, *, dying: str | None = None, id_: str | Non
     return subprocess.Popen(
         [sys.executable, *program, *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(SRC)},
+        env={**os.environ, "PYTHONPATH": str(SRC), "TMPDIR": str(folder / "temporary")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -103,7 +106,7 @@ def check(folder: Path, name: str) -> str:
     before = contents(folder / f"{name}.release")
     assert before is None or entry is not None, "a release can be read that was never charged"
     process = started(folder, name)
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE)
     after = contents(folder / f"{name}.release")
     if before is not None:
         assert (process.returncode, after) == (0, before)
@@ -112,7 +115,7 @@ def check(folder: Path, name: str) -> str:
     if entry is not None:
         assert process.returncode != 0, "a charged id was drawn a second time"
         assert after is None
-        assert started(folder, name, id_=f"{name}-new").wait(timeout=60) == 0, "the folder's name stayed reserved"
+        assert started(folder, name, id_=f"{name}-new").wait(timeout=PATIENCE) == 0, "the folder's name stayed reserved"
         return "charged"
     assert process.returncode == 0
     assert after is not None
@@ -121,11 +124,19 @@ def check(folder: Path, name: str) -> str:
 
 def prepared(folder: Path) -> float:
     """Write data and a ledger, and return how long a release takes."""
+    (folder / "temporary").mkdir()
     paper_shape(200_000, 2000, 5, folder / "visits.parquet", seed=1)
     Ledger(folder / "visits.ledger", limit=Budget(1000, 1e-2))
     start = time.monotonic()
-    assert started(folder, "whole").wait(timeout=60) == 0
+    assert started(folder, "whole").wait(timeout=PATIENCE) == 0
     return time.monotonic() - start
+
+
+def check_nothing_left(folder: Path) -> None:
+    """Make one more release, and look for what killed ones left beside releases and among temporary files."""
+    assert started(folder, "last").wait(timeout=PATIENCE) == 0
+    assert [place.name for place in folder.iterdir() if place.name.startswith(".")] == []
+    assert list((folder / "temporary").iterdir()) == []
 
 
 def killed_at_random(folder: Path, moments: int, seed: int) -> dict[str, int]:
@@ -137,9 +148,10 @@ def killed_at_random(folder: Path, moments: int, seed: int) -> dict[str, int]:
         process = started(folder, f"k{number}")
         time.sleep(moment.uniform(0.1, 1.1) * usual)
         process.send_signal(signal.SIGKILL)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE)
         stage = check(folder, f"k{number}")
         reached[stage] = reached.get(stage, 0) + 1
+    check_nothing_left(folder)
     return reached
 
 
@@ -149,9 +161,10 @@ def check_named(folder: Path, times: int) -> int:
     for moment, stage in MOMENTS.items():
         for number in range(times):
             name = f"{moment}-{number}"
-            assert started(folder, name, dying=moment).wait(timeout=60) == -signal.SIGKILL, moment
+            assert started(folder, name, dying=moment).wait(timeout=PATIENCE) == -signal.SIGKILL, moment
             found = check(folder, name)
             assert found == (stage or found), moment
+    check_nothing_left(folder)
     return times * len(MOMENTS)
 
 
