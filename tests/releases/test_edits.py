@@ -77,7 +77,7 @@ def sealed(folder: Path) -> None:
 
 
 def check_receipts(folder: Path, tmp_path: Path, count: int, seed: int) -> Counter[str]:
-    """Edit receipts. With the ledger's digest all are refused; without it, what is accepted is valid and can be used."""
+    """Edit receipts: all are refused that say something else, by the ledger's digest and without it."""
     whole, source, seen = Release.load(folder), random.Random(seed), Counter[str]()
     raw = (folder / "receipt.json").read_bytes()
     place = shutil.copytree(folder, tmp_path / "copy")
@@ -86,8 +86,29 @@ def check_receipts(folder: Path, tmp_path: Path, count: int, seed: int) -> Count
         if edited == raw:
             continue
         (place / "receipt.json").write_bytes(edited)
-        with pytest.raises((ReleaseError, DdpmiError)):
+        with pytest.raises(DdpmiError):
             Release.load(place, receipt_digest=whole.receipt_digest)
+        try:
+            use(place)
+        except DdpmiError:
+            seen["refused"] += 1
+        else:
+            assert json.dumps(Release.load(place).receipt) == json.dumps(whole.receipt)
+            seen["same"] += 1
+    return seen
+
+
+def check_resealed(folder: Path, tmp_path: Path, count: int, seed: int) -> Counter[str]:
+    """Edit values of receipts, and their digests with them: our errors alone, and what is accepted can be used."""
+    source, seen = random.Random(seed), Counter[str]()
+    raw = (folder / "receipt.json").read_bytes()
+    place = shutil.copytree(folder, tmp_path / "resealed")
+    while seen.total() < count:
+        try:
+            receipt = json.loads(edited_receipt(raw, source))
+            write_receipt(place, receipt)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue  # no digest can be computed
         try:
             use(place)
         except DdpmiError:
@@ -158,10 +179,12 @@ def check_sealed(folder: Path, tmp_path: Path, count: int, seed: int) -> dict[st
 
 
 def test_edited_receipts(private: Path, exact_one: Path, tmp_path: Path) -> None:
-    """40 edited receipts give our errors alone."""
+    """40 edited receipts are refused, or say the same; 40 with a new digest give our errors alone."""
     for number, folder in enumerate((private, exact_one)):
         seen = check_receipts(folder, tmp_path / str(number), QUICK // 2, seed=number)
-        assert seen["refused"] > QUICK // 4
+        assert seen["refused"] > QUICK // 2 - 4
+        seen = check_resealed(folder, tmp_path / str(number), QUICK // 2, seed=number)
+        assert seen["refused"] > QUICK // 8
 
 
 def test_edited_table_files(private: Path, tmp_path: Path) -> None:
@@ -172,13 +195,17 @@ def test_edited_table_files(private: Path, tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_five_hundred_edits(private: Path, exact_one: Path, tmp_path: Path) -> None:
-    """500 edited receipts, 500 edited files, and 500 files with a new receipt: none is accepted with changed meaning."""
+    """500 edited receipts and 500 edited files: none is accepted with changed meaning. The same with new digests: our errors."""
     seen = check_receipts(private, tmp_path / "1", FULL // 2, seed=11)
     seen += check_receipts(exact_one, tmp_path / "2", FULL // 2, seed=12)
+    resealed = check_resealed(private, tmp_path / "1", FULL // 2, seed=15)
+    resealed += check_resealed(exact_one, tmp_path / "2", FULL // 2, seed=16)
     files = check_bytes(private, tmp_path / "3", FULL, seed=13)
     both = check_sealed(private, tmp_path, FULL, seed=14)
-    print(f"receipts {dict(seen)}, files refused {files}, files with their digests {both}")  # noqa: T201 - for the note
+    print(f"receipts {dict(seen)}, with a new digest {dict(resealed)}")  # noqa: T201 - for the record of long checks
+    print(f"files refused {files}, files with their digests {both}")  # noqa: T201 - for the record of long checks
     assert seen["refused"] > FULL * 3 // 4
+    assert resealed["refused"] > FULL // 2
     assert files > FULL * 9 // 10
     assert both["refused"] > FULL // 2
 
