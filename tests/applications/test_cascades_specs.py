@@ -187,7 +187,7 @@ def check_meaning(spec: Cascade, file: Path) -> None:
             if name == "data":
                 expected = str(file.parent / value)
             elif name == "seed":
-                expected = (value,) if isinstance(value, str) else expected
+                expected = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
             elif name in ("epsilon", "delta"):
                 expected = Decimal(value) if type(value) is int else value
             assert (type(found), found) == (type(expected), expected), name

@@ -195,7 +195,7 @@ MUTANTS = [
         "releases/pages.py",
         "if decoded > allowed(size):",
         "if False:",
-        "releases/test_edits.py -k cannot_fill",
+        "releases/test_edits.py -k 'cannot_fill and zeros'",
     ),
     Mutant(
         "the plan is not rehearsed",
@@ -251,7 +251,7 @@ MUTANTS = [
         "cli/__init__.py",
         "        _open_streams()\n",
         "        pass\n",
-        "cli/commands/test_release_streams.py",
+        "cli/commands/test_release_streams.py -k test_a_release_with",
     ),
     Mutant(
         "a swallowed Ctrl-C is an internal error",
