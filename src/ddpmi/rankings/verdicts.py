@@ -59,6 +59,7 @@ _LUCKY = 2.0  # how much wider noise is taken to be, where it was perhaps high b
 _HIDDEN = 3.0  # deviations above the threshold from which on hardly any pair is hidden
 _LEAST = 0.02  # smallest factor of a label's total
 _HALF_OF_ALL = 0.5
+_UNTOLD = 0.3  # the same as a part of the pairs counted, in octaves whose lifts are not precise
 _AGREED = 0.5  # how much a doubtful direction gains where the pooled reading agrees with it
 _UNMOVED = 3.0  # imagined pairs without any lift, in each octave
 _FINE = float(1 << 20)
@@ -307,8 +308,10 @@ def _weights(likelihood: Floats, counts: Floats) -> Floats:
     imagined = np.full((len(counts), parts), 1 / parts)
     narrow = _SIZES * _PRECISIONS[:, None]
     narrowest = np.maximum(np.sum(narrow <= _SMALLEST, axis=1) - 1, 0)
+    # Below 0, a lift that is not precise is almost one that is 0: readings say little about how many are.
+    unmoved = _UNMOVED + np.where(_PRECISIONS <= 1, _UNTOLD, 0.0) * counts.sum(axis=1)
     for side in (narrowest, narrowest + len(_SIZES)):
-        imagined[np.arange(len(counts)), side] += _UNMOVED / 2
+        imagined[np.arange(len(counts)), side] += unmoved / 2
     weights = np.full(imagined.shape, 1 / parts) if likelihood.size else imagined
     for _ in range(_ROUNDS if likelihood.size else 0):
         total = np.maximum(weights @ likelihood, _NEVER)
