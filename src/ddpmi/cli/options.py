@@ -391,6 +391,15 @@ class PlanOptions:
         bounds = self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units")
         return self._plan_maker(Plan)(bounds=bounds, **options)
 
+    @property
+    def pairs_per_unit(self) -> float | None:
+        """How many pairs a usual unit has, where --suggest says it."""
+        from ddpmi.planning.suggest import SUGGESTING, read_hints
+
+        if self.privacy.suggest is None:
+            return None
+        return read_hints(self.privacy.suggest, SUGGESTING).get("pairs_per_unit")
+
     def _suggested(self, plan: type[Plan], options: dict[str, Any]) -> Plan:
         """Return the plan that public hints suggest. Options that were given are kept."""
         from ddpmi.planning.suggest import SUGGESTING, read_hints, suggested_bounds

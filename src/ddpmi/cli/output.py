@@ -205,7 +205,7 @@ def warn_if_empty(release: Release, pairs: int) -> None:
     if (plan := release.plan) is None:
         say("Warning: the data has no pair: no row has a unit, a feature and a label.")
         return
-    from ddpmi.planning.explain import units_needed
+    from ddpmi.planning.forecasts import units_needed
 
     needed = [
         f"no {table.removesuffix('s')} reached the threshold of {units}" for table, units in units_needed(plan).items()
