@@ -52,7 +52,8 @@ def units_to_show(plan: Plan, pairs_per_unit: float | None = None) -> dict[str, 
         read = min(read, bounds.pairs)
     # Of a unit with more pairs than are read, each pair is read with the same probability.
     weight = usual_weight(plan, pairs) * read / pairs
-    whole = usual_weight(plan, pairs) * (1 if scheme.units else read)
+    # A unit adds its weight to its label once, or once for each event; plans of older versions count it as 1.
+    whole = usual_weight(plan, pairs) * (1 if scheme.units else read) if scheme.weighted or not scheme.units else 1
     weights = {"pairs": weight, "features": weight, "labels": whole}
     rate = float(plan.sample_rate or 1)
     tables = plan.calibration.tables
