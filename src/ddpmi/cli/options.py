@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step, Table
     from ddpmi.planning.plan import Plan
+    from ddpmi.rankings.ranking import Ranking
 
 
 COLUMNS = Group("Columns and rows: what is counted", sort_key=1)
@@ -61,6 +62,22 @@ _HINTS = "units=1e6,labels=20,pairs_per_unit=40"
 Data = Annotated[list[str] | None, Parameter(metavar="DATA", help=DATA_HELP)]
 NewFolder = Annotated[Path, Parameter(name=["--output", "-o"], metavar="DIR")]
 ReleaseFolder = Annotated[Path, Parameter(name="DIR")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOptions:
+    """Which rows of a ranking are read."""
+
+    label: Annotated[tuple[str, ...], Parameter(metavar="NAME", show_default=False)] = ()
+    """Only this label. May be repeated."""
+    clear: Annotated[bool, Parameter(show_default=False)] = False
+    """Only rows that are clear of the noise."""
+
+    def of(self, ranking: Ranking) -> Ranking:
+        """Return these rows of a ranking."""
+        found = ranking.label(*self.label) if self.label else ranking
+        return found.clear() if self.clear else found
 
 
 @Parameter(name="*", group=COLUMNS)
