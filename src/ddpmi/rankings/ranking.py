@@ -19,8 +19,9 @@ from ddpmi import text
 from ddpmi.errors import Hint, InputError, MissingExtra
 from ddpmi.information import mi as information
 from ddpmi.information import scores
-from ddpmi.rankings import certainty, charts, display, labels, orders, views
+from ddpmi.rankings import certainty, charts, display, orders, views
 from ddpmi.rankings.cells import COLUMNS, Released, read
+from ddpmi.rankings.labels import check_known, natural_order
 from ddpmi.rankings.noise_model import NoiseModel
 from ddpmi.rankings.pairs import (
     SCORE,
@@ -165,13 +166,13 @@ class Ranking:
         """
         if not names or not all(isinstance(name, str) for name in names):
             raise InputError(f"Labels are texts, got {text.shortened(names)}.", hint='ranking.label("India", "Chile")')
-        labels.check_known(names, self._pairs.label_totals())
+        check_known(names, self._pairs.label_totals())
         return replace(self, table=self._pairs.of_labels(names))
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels in their natural order: numbers, dates, months and days by value, all others by size, largest first."""
-        return tuple(labels.natural_order(self._pairs.label_totals()))
+        return tuple(natural_order(self._pairs.label_totals()))
 
     def counts_in_labels(self) -> dict[str, tuple[int, int]]:
         """Return for each label that has pairs how many there are, and how many of them are clear."""
@@ -181,6 +182,22 @@ class Ranking:
         """Keep the best n clear pairs of each label: `clear` and then `top`, without a table of all clear ones."""
         check_top(n, "label", "both")
         return replace(self, table=self._pairs.clear_top(n))
+
+    def clear(self) -> Ranking:
+        """Keep the rows that are clear of noise: of these at most about 5% point in the wrong direction.
+
+        Which rows are clear is decided over all pairs of the release, so that a top list and the whole ranking agree.
+        Rows of exact sums are all clear.
+
+        Returns:
+            A ranking whose rows keep their ranks.
+        """
+        return replace(self, table=self._pairs.clear_rows())
+
+    @property
+    def clear_count(self) -> int:
+        """How many rows of this ranking are clear."""
+        return self._pairs.clear_count
 
     def score(self, name: ScoreName) -> Ranking:
         """Order the same pairs by another score of their released sums. Reads no rows and costs no budget.
