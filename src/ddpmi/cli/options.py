@@ -74,10 +74,13 @@ class RowOptions:
     clear: Annotated[bool, Parameter(show_default=False)] = False
     """Only rows that are clear of the noise."""
 
+    def labels_of(self, ranking: Ranking) -> Ranking:
+        """Return the rows of these labels, also those that are not clear."""
+        return ranking.label(*self.label) if self.label else ranking
+
     def of(self, ranking: Ranking) -> Ranking:
-        """Return these rows of a ranking."""
-        found = ranking.label(*self.label) if self.label else ranking
-        return found.clear() if self.clear else found
+        """Return these rows of a ranking of these labels."""
+        return ranking.clear() if self.clear else ranking
 
 
 @Parameter(name="*", group=COLUMNS)

@@ -29,8 +29,9 @@ _NUMBERS = ("share_in", "share_out", "lift")
 _LEFT = ("feature", "label", "verdict")
 _HEADS = {"share_in": "inside", "share_out": "outside", "lift": "times", "direction": "direction"}
 _NARROW = 8  # least width of a name, in terminal cells
-_WIDE = 110  # from here on intervals are shown
-_WIDEST = 150  # from here on that of mi too
+_NOTEBOOK = 140  # terminal cells that a notebook has room for, about
+#: From this width on the interval of a column is shown beside it.
+_INTERVALS = {"share_in": 116, "share_out": 116, "lift": 136, "mi": 150}
 _PALE = ' style="opacity:0.55"'
 _LEFT_STYLE = ' style="text-align:left"'
 _JSON_ROWS = 1 << 14  # rows turned into Python objects at once
@@ -65,12 +66,13 @@ class Look:
 
     def columns(self, width: int) -> tuple[str, ...]:
         """Return the columns that are shown in a number of terminal cells, first what a person reads first."""
-        wide, widest = (self.private and width >= least for least in (_WIDE, _WIDEST))
-        shares = [part for name in _NUMBERS for part in (name, *((f"{name}_interval",) if wide else ()))]
+        def with_interval(name: str) -> tuple[str, ...]:
+            return (name, f"{name}_interval") if self.private and width >= _INTERVALS[name] else (name,)
+
+        shares = [part for name in _NUMBERS for part in with_interval(name)]
         verdict = ("verdict",) if self.private else ()
         score = ("score",) if self.scored else ()
-        mi = ("mi", *(("mi_interval",) if widest else ()))
-        return ("feature", *(("label",) if self.labelled else ()), *shares, *verdict, *score, "rank", *mi)
+        return ("feature", *(("label",) if self.labelled else ()), *shares, *verdict, *score, "rank", *with_interval("mi"))
 
     def head(self, column: str) -> str:
         """Return the head of a column."""
@@ -83,12 +85,10 @@ class Look:
     @property
     def caption(self) -> str:
         """What the shares are parts of, in the names of the data's own columns."""
-        label, feature = printable(self.words.label), printable(self.words.feature)
-        having = f"with that {feature}" if self.words.space == "units" else f"of that {feature}"
-        return (
-            f"inside: the share of {self.words.counted} {having} within the {label}; outside: within all others;"
-            " times: inside over that of all."
-        )
+        label, feature = printable(self.words.seed or self.words.label), printable(self.words.feature)
+        counted = self.words.counted
+        of = f"{counted} that have the {feature}" if self.words.space == "units" else f"{counted} that the {feature} has"
+        return f"inside: the share of {of}, within the {label}; outside: in all others; times: inside, divided by that in all."
 
 
 def cells_of(row: Mapping[str, Any]) -> dict[str, str]:
@@ -170,7 +170,7 @@ def ranking_html(
         first: Sentences above the table; the first one is the guarantee.
         last: Sentences below it.
     """
-    columns = look.columns(_WIDE)
+    columns = look.columns(_NOTEBOOK)
     head = "".join(f'<th scope="col">{escape_html(look.head(name))}</th>' for name in columns)
     body = "".join(
         f"<tr{_PALE if look.private and not row['clear'] else ''}>"

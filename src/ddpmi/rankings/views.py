@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FINDINGS = 10  # clear rows of a label that a line of a summary may name
 _NAMED = 8  # labels without findings that a summary names, at most
+_AROUND = 4  # lines of a summary besides labels, and the prompt
 _LEAST_LINES = 5  # labels that a summary lists, even on a small screen
 
 
@@ -78,6 +79,9 @@ def sections(ranking: Ranking, part: Ranking, *, width: int) -> list[Line]:
     ]
     shown = sum(len(group) for _, group in groups)
     table = table_lines(groups, look_of(ranking, labelled=False), width=width)
+    without = [name for name in ranking.labels if name not in by_label and name in counts and not counts[name][1]]
+    if without and not seed:
+        table.append(Line(text=_nothing_in(without, width=width)))
     counted = f"{shown:,} of {_several(len(ranking))}"
     if seed:
         counted += f"; the side of {printable(seed)} alone, because the other side has the same pairs turned round"
@@ -124,7 +128,8 @@ def summary(ranking: Ranking, *, width: int, height: int, more: Sequence[str] = 
     if seed := _seed_side(ranking, counts):
         counts, found = {seed: counts[seed]}, {seed: found[seed]} if seed in found else {}
     without = [name for name in ranking.labels if name in counts and name not in found]
-    room = max(_LEAST_LINES, height - len(first) - len(more) - 4)
+    taken = sum(-(-width_of(line) // width) for line in (*first, *more))
+    room = max(_LEAST_LINES, height - taken - _AROUND)
     # On a small screen the labels with most clear findings are listed, in their natural order.
     listed = sorted(found, key=lambda name: -counts[name][1])[:room]
     lines = [

@@ -112,8 +112,8 @@ def rank(
             order=order.order,
         )
         empty = not len(ranking)
-        ranking = rows.of(ranking)
-        part = order.part(ranking, table=chosen == "table")
+        ranking = rows.labels_of(ranking)
+        part = order.part(rows.of(ranking), table=chosen == "table")
         by_label = order.per in (None, "label")
         text = ranking_table(ranking, part, by_label=by_label) if chosen == "table" else ""
     if empty:

@@ -43,7 +43,7 @@ def report(
     found = Release.load(folder)
     ranking = rank(found)
     warn_if_empty(found, len(ranking))
-    ranking = rows.of(ranking)
+    ranking = rows.of(rows.labels_of(ranking))
     if not ranking.private:
         say(ranking.promise)
     with working("writing the page"):
