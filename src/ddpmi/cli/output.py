@@ -180,7 +180,9 @@ def ranking_summary(ranking: Ranking, more: Sequence[str]) -> str:
 def _drawn(lines: Iterable[Line]) -> str:
     """Join lines; on a terminal those that may be noise are dim, and long sentences are broken between words."""
     dim = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    return "".join(f"{_DIM}{line.text}{_NORMAL}\n" if line.dim and dim else f"{_wrapped(line.text)}\n" for line in lines)
+    return "".join(
+        f"{_DIM}{line.text}{_NORMAL}\n" if line.dim and dim else f"{_wrapped(line.text)}\n" for line in lines
+    )
 
 
 def _wrapped(text: str) -> str:

@@ -105,9 +105,7 @@ def changes(
 
 def _ends(table: pa.Table) -> tuple[Floats, Floats, Floats]:
     """Return lift and its bounds; NaN where a lift is not known."""
-    value, low, high = (
-        np.asarray(table[name].to_numpy(), np.float64) for name in ("lift", "lift_low", "lift_high")
-    )
+    value, low, high = (np.asarray(table[name].to_numpy(), np.float64) for name in ("lift", "lift_low", "lift_high"))
     return value, low, high
 
 

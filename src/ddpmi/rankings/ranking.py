@@ -119,8 +119,8 @@ class Ranking:
 
     def _repr_html_(self) -> str:
         rows = self._first(20)
-        first = [line for line in (self.promise, views.certainty_of(self)) if line]
-        last = [f"{len(self)} pairs, {len(rows)} shown", *views.feet_of(self)]
+        first = views.first_of(self)
+        last = [f"{len(self):,} pairs, {len(rows)} shown", *views.feet_of(self)]
         return display.ranking_html(rows, views.look_of(self), first=first, last=last)
 
     @property
@@ -309,7 +309,7 @@ class Ranking:
         Raises:
             MissingExtra: The ``report`` extra is not installed.
         """
-        chart = charts.of_ranking(self._first(top), unit=self.unit_of_mi, subtitle=self.promise)
+        chart = charts.of_ranking(self._first(top), unit=self.unit_of_mi, subtitle=views.first_of(self))
         return chart if path is None else charts.save(chart, path, overwrite=overwrite)
 
     def to_text(self, width: int = 100, *, rows: int = 20) -> str:
