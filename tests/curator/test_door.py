@@ -219,7 +219,7 @@ def test_several_plans_are_charged_all_or_none(tmp_path: Path) -> None:
         [],
         [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=4))],
         [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), distinct=True)],
-        [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), space="units")],
+        [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), space="events")],
         [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), labels_only=["a"])],
         [Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), public_labels=names) for names in (["a"], ["b"])],
     ],
@@ -281,7 +281,7 @@ def test_the_receipt_has_every_field_and_no_secret(ledger: Ledger, tmp_path: Pat
     """Section by section as documented; no path, salt, row or exact count."""
     found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
     fields = "format release_id dataset created private notice guarantee plan plan_digest tables grid relies_on engine versions ledger "
-    fields += "space marginals sample_rate filtered"
+    fields += "space weighted marginals sample_rate filtered columns"
     assert set(found.receipt) - {"files"} == set(fields.split())
     text = json.dumps(found.receipt)
     assert str(tmp_path) not in text
@@ -298,7 +298,7 @@ def test_exact_is_stamped_and_charges_nothing(tmp_path: Path) -> None:
     sums = {(row["feature"], row["label"]): row["sum"] for row in found.pairs.to_pylist()}
     assert sums["common", "a"] == 200
     assert sums["SECRET-FEATURE", "a"] == 1
-    assert found.total == sum(sums.values())
+    assert found.total == 400
 
 
 def test_rows_without_a_unit_count_nowhere() -> None:
