@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ _LEFT = ("feature", "label", "verdict")
 _HEADS = {"share_in": "inside", "share_out": "outside", "lift": "times", "direction": "direction"}
 _NARROW = 8  # least width of a name, in terminal cells
 _NOTEBOOK = 120  # terminal cells that a notebook has room for, about
+_RANKED = 72  # narrower terminals show no ranks
 #: From this width on the interval of a column is shown beside it.
 _INTERVALS = {"share_in": 116, "share_out": 116, "lift": 136, "mi": 150}
 _PALE = ' style="opacity:0.55"'
@@ -45,6 +47,22 @@ class Line:
     """The text, with names made printable."""
     dim: bool = False
     """Whether it shows what may be noise."""
+
+
+def broken(text: str, width: int) -> str:
+    """Break a sentence between words where it is wider than a terminal.
+
+    >>> broken("Nothing here is certain.", 12).splitlines()
+    ['Nothing here', 'is certain.']
+    """
+    if width_of(text) <= width:
+        return text
+    return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False))
+
+
+def text_of(lines: Sequence[Line], width: int) -> str:
+    """Join lines to plain text; sentences after the guarantee are broken where they are wider than a terminal."""
+    return "\n".join(line.text if at == 0 else broken(line.text, width) for at, line in enumerate(lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,15 +91,9 @@ class Look:
         shares = [part for name in _NUMBERS for part in with_interval(name)]
         verdict = ("verdict",) if self.private else ()
         score = ("score",) if self.scored else ()
-        return (
-            "feature",
-            *(("label",) if self.labelled else ()),
-            *shares,
-            *verdict,
-            *score,
-            "rank",
-            *with_interval("mi"),
-        )
+        rank = ("rank",) if self.ranks or width >= _RANKED else ()
+        labels = ("label",) if self.labelled else ()
+        return ("feature", *labels, *shares, *verdict, *score, *rank, *with_interval("mi"))
 
     def head(self, column: str) -> str:
         """Return the head of a column."""

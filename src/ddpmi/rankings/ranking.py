@@ -253,13 +253,13 @@ class Ranking:
         """Return the pairs as numbers, sorted by the bytes of their names: the form that `compare` reads."""
         return self._pairs.coded()
 
-    def taken(self, rows: Integers) -> pa.Table:
-        """Return some pairs with all columns.
+    def lifts(self, rows: Integers) -> pa.Table:
+        """Return names, label_total, share_in, and lift with its interval of some pairs.
 
         Args:
             rows: Their row numbers in `coded`.
         """
-        return self._pairs.taken(rows)
+        return self._pairs.lifts(rows)
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table; the guarantee is in the schema's metadata."""
@@ -314,7 +314,7 @@ class Ranking:
 
     def to_text(self, width: int = 100, *, rows: int = 20) -> str:
         """Return a plain table for a terminal of that width."""
-        return "\n".join(line.text for line in views.flat(self, self._first(rows), width=width))
+        return display.text_of(views.flat(self, self._first(rows), width=width), width)
 
     def summary(self, width: int = 100, *, height: int = 40) -> str:
         """Return the clear findings of each label in one line, and what is certain, as plain text.
@@ -323,7 +323,7 @@ class Ranking:
             width: The width of the terminal.
             height: The most lines, about.
         """
-        return "\n".join(line.text for line in views.summary(self, width=width, height=height))
+        return display.text_of(views.summary(self, width=width, height=height), width)
 
     def _first(self, rows: int) -> list[dict[str, Any]]:
         return [dict(row) for row in self._pairs.first(rows).to_pylist()]
