@@ -75,7 +75,7 @@ def test_exact_rankings_have_no_verdicts() -> None:
         assert "interval" not in text
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 120, 140, 160, 220])
+@pytest.mark.parametrize("width", [72, 80, 100, 120, 140, 160, 220])
 def test_tables_fit_and_use_the_width(width: int) -> None:
     """No line is wider than the terminal, wide names are cut in the middle, and wide terminals show intervals."""
     names = [
