@@ -537,3 +537,29 @@ def test_a_failure_is_shown_even_if_the_ledger_has_gone(ledger: Ledger, tmp_path
     with pytest.raises(EngineError, match="it failed") as caught:
         ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
     assert "charge stays" in caught.value.__notes__[0]
+
+
+def test_a_value_is_ignored_only_where_units_were_asked_for() -> None:
+    """A plan without a clip and without a space is refused for rows with a value, and `exact` sums their values."""
+    rows = pa.table({"unit": ["u", "v"], "feature": ["f", "f"], "label": ["x", "x"], "cups": [3, 4]})
+    obs, bounds = ddpmi.observe(rows, value="cups"), Bounds(pairs=1)
+    with pytest.raises(InputError, match="'cups' needs a clip"):
+        ddpmi.release(obs, Plan(budget=Budget(1, 1e-4), bounds=bounds), ledger=None)
+    asked = Plan(budget=Budget(1, 1e-4), bounds=bounds, space="units")
+    assert exact_sums(obs, asked)["total"].to_pylist() == [{"sum": 2 * 256}]
+    assert (ddpmi.exact(obs).total, ddpmi.exact(obs, space="units").total) == (7, 2)
+    assert ddpmi.exact(ddpmi.observe(rows)).receipt["space"] == "units"
+
+
+def test_the_receipt_names_columns_and_no_expression() -> None:
+    """Names of columns are public; the text of an expression may name people."""
+    rows = pa.table({"customer": ["u"], "item": ["f"], "land": ["x"], "cups": [3]})
+    roles = {"unit": "customer", "feature": ddpmi.sql("lower(item)"), "label": "land"}
+    found = ddpmi.exact(ddpmi.observe(rows, **roles, value="cups", where=ddpmi.sql("land = 'x'")))
+    assert found.receipt["columns"] == {"unit": "customer", "feature": None, "label": "land", "value": "cups"}
+    assert "lower" not in json.dumps(found.receipt)
+    counts = ddpmi.observe_counts(pa.table({"feature": ["f"], "label": ["x"], "n": [3]}), count="n")
+    words = ddpmi.rank(ddpmi.exact(counts)).words
+    assert (words.units, words.value, words.space) == ("units", None, "units")
+    words = ddpmi.rank(found).words
+    assert (words.units, words.feature, words.label, words.counted) == ("customers", "feature", "land", "cups")
