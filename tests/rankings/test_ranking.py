@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddpmi.errors import InputError, InputNotFound, ReleaseError
-from ddpmi.rankings.cells import COLUMNS, places_in_groups, round_significant
+from ddpmi.rankings.cells import COLUMNS, NUMBERS, places_in_groups, round_significant
 from ddpmi.rankings.ranking import Direction, Per, Ranking, rank
 from ddpmi.releases.receipts import Origin, exact_receipt
 from ddpmi.releases.release import Release
@@ -100,7 +100,8 @@ def test_columns_and_types() -> None:
     kinds = {name: str(table.schema.field(name).type) for name in COLUMNS}
     assert {kinds[name] for name in ("label", "feature", "direction")} == {"string"}
     assert {kinds[name] for name in ("rank", "rank_in_label", "rank_in_feature")} == {"int64"}
-    assert {kinds[name] for name in COLUMNS[6:]} == {"double"}
+    assert {kinds[name] for name in NUMBERS} == {"double"}
+    assert (kinds["clear"], kinds["note"]) == ("bool", "string")
 
 
 def test_numbers_of_one_row_by_hand() -> None:
@@ -281,9 +282,16 @@ def test_files_give_the_rows_back(tmp_path: Path, *, private: bool) -> None:
     with ranking.save(tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
         read = list(csv.DictReader(file))
     typed = [
-        {name: type(value)(line[name]) for name, value in row.items()} for row, line in zip(rows, read, strict=True)
+        {name: typed_as(value, line[name]) for name, value in row.items()} for row, line in zip(rows, read, strict=True)
     ]
     assert typed == rows
+
+
+def typed_as(value: Any, written: str) -> Any:
+    """Read a cell of a CSV file as the type of the value that was written."""
+    if value is None or isinstance(value, bool):
+        return {"": None, "true": True, "false": False}[written]
+    return type(value)(written)
 
 
 def test_scores_leave_in_every_form(tmp_path: Path) -> None:
