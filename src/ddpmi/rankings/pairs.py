@@ -458,7 +458,8 @@ class ScoredPairs:
             return np.zeros(len(clipped[0]))
         codes = self.cells.feature_code[rows], self.cells.label_code[rows]
         chance = self._judged.presence(self.noise_model, self._sums(rows), codes)
-        return verdicts.false_sign(chance, self._presence(rows, clipped), information.direction(*clipped))
+        shown, own = self._presence(rows, clipped), information.direction(*clipped)
+        return verdicts.false_sign(chance, shown, own, pooled=self._pooled is not None)
 
     @cached_property
     def _levels(self) -> NDArray[np.int16]:
