@@ -302,9 +302,10 @@ def test_scores_leave_in_every_form(tmp_path: Path) -> None:
     assert json.loads(ranking.save(tmp_path / "r.json").read_text(encoding="utf-8")) == rows
     assert ranking.to_arrow().schema.metadata[b"ddpmi.score"] == b"chi2"
     assert tuple(ranking.to_pandas().columns) == (*COLUMNS, "score")
-    assert ranking.to_text().splitlines()[1].split()[:5] == ["rank", "label", "feature", "direction", "score"]
+    heads = next(line.split() for line in ranking.to_text().splitlines() if line.startswith("feature"))
+    assert heads == ["feature", "label", "inside", "outside", "times", "score", "rank", "mi", "(nats)"]
     assert '<th scope="col">score</th>' in ranking._repr_html_()
-    assert f"{rows[0]['score']:.4g}" in ranking.to_text()
+    assert f"{rows[0]['score']:.3g}" in ranking.to_text()
 
 
 def test_wrong_scores_are_refused() -> None:
@@ -376,7 +377,7 @@ def test_text_names_the_promise_and_fits() -> None:
     lines = text.splitlines()
     assert lines[0].startswith("Differentially private: epsilon=1, delta=1e-07")
     assert all(len(line) <= 100 for line in lines[1:])
-    assert lines[-2] == "30 pairs, 20 shown"
+    assert "30 pairs, 20 shown" in lines
     assert lines[-1].startswith("Stable top, 95% sure: ")
 
 
