@@ -24,18 +24,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RELEASE_FORMAT = 3
-"""The format that this version writes. It also reads format 1, which had no list of files, and 2, which named no columns and
-counted a unit once in the sums of labels and of everything, without its weight."""
-_WITHOUT_WEIGHTS = (1, 2)
-_FORMATS = (*_WITHOUT_WEIGHTS, RELEASE_FORMAT)
+"""The format that this version writes. It also reads format 1, which had no list of files, and 2, which had no digest of its own,
+named no columns, and counted a unit once in the sums of labels and of everything, without its weight."""
+_FORMATS = (1, 2, RELEASE_FORMAT)
 LARGEST_RECEIPT = 64 << 20
 """The most bytes of a receipt. Lists of public keys are part of it."""
 #: Each bracket may become an object of 72 bytes in memory, from three bytes of text.
 _MOST_BRACKETS = 2_000_000
 _LONGEST_TEXT = 10_000
 _LARGEST_GRID = 62
-#: What format 1 did not have.
-_LATER = ("files", "filtered", "digest", "columns", "weighted")
+#: The fields that older formats do not have, with the format that brought them.
+_SINCE = {"files": 2, "filtered": 2, "columns": 3, "weighted": 3, "digest": 3}
 _MECHANISMS = ("none", "discrete_laplace", "discrete_gaussian")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(rf"({'|'.join(KEYS)})/[^/\\\0._][^/\\\0]*\.parquet")
@@ -137,8 +136,6 @@ def _check(receipt: Mapping[str, Any]) -> None:
         _text(versions[name], "a version")
     _of(bool, receipt["private"], "private")
     _choice(receipt["space"], ("events", "units"), "space")
-    if receipt["format"] not in _WITHOUT_WEIGHTS:
-        _of(bool, receipt["weighted"], "weighted")
     _choice(receipt["marginals"], ("measured", "other"), "marginals")
     for text in _of(list, receipt["relies_on"], "relies_on"):
         _text(text, "an entry of relies_on")
@@ -147,24 +144,25 @@ def _check(receipt: Mapping[str, Any]) -> None:
     _check_noise(receipt)
     _check_ledger(receipt["ledger"])
     _check_promise(receipt)
-    _check_written(receipt)
+    _check_since(receipt)
 
 
-def _check_written(receipt: Mapping[str, Any]) -> None:
-    """Check what later formats added: the digests, and the names of columns."""
+def _check_since(receipt: Mapping[str, Any]) -> None:
+    """Check the fields that came after format 1."""
+    for name, since in _SINCE.items():
+        if name in receipt and receipt["format"] < since:
+            raise _Wrong(f"format {receipt['format']} has no {name}")
     if receipt["format"] == 1:
-        if any(name in receipt for name in _LATER):
-            raise _Wrong("format 1 has no digests")
         return
     if receipt["filtered"] is not None:
         _of(bool, receipt["filtered"], "filtered")
     listed_files(receipt)
-    # The first releases of format 2 had no digest of their own.
-    unsealed = receipt["format"] in _WITHOUT_WEIGHTS and "digest" not in receipt
-    if not unsealed and receipt["digest"] != own_digest(receipt):
+    if receipt["format"] == _SINCE["files"]:
+        return
+    _of(bool, receipt["weighted"], "weighted")
+    _check_columns(receipt["columns"])
+    if receipt["digest"] != own_digest(receipt):
         raise _Wrong("it was changed after it was written: it does not have its own digest")
-    if receipt["format"] not in _WITHOUT_WEIGHTS:
-        _check_columns(receipt["columns"])
 
 
 def _check_columns(columns: object) -> None:
