@@ -91,6 +91,8 @@ class Ranking:
     """The names of the data's columns, for captions: ``words.units`` may be "customers"."""
     bounding_note: str = field(default="", compare=False)
     """Which units count less than they have, in one sentence; empty where none does."""
+    receipt: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    """The receipt of the release; None where it is unknown."""
     source: ScoredPairs | None = field(default=None, repr=False, compare=False)
     """All pairs of the release, also where this ranking holds only some of them; None where they are unknown."""
 
@@ -344,6 +346,7 @@ def rank(
         rank_intervals=rank_intervals,
         words=Words.of(receipt),
         bounding_note=bounding_note(receipt),
+        receipt=receipt,
         source=pairs,
     )
 
