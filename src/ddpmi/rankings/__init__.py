@@ -4,6 +4,7 @@
 - pairs: the pairs of a ranking, their order, and the selection of rows.
 - cells: the released sums as integer arrays.
 - orders: what pairs are ordered by.
+- scales: labels that have an order of their own.
 - patterns: the model behind the pooled order.
 - noise_model: what the receipt says about noise and thresholds.
 - intervals: intervals of mutual information.

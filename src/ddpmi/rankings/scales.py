@@ -25,7 +25,9 @@ _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _NUMBER = re.compile(r"(?:(?<![^\s<>=~])-)?[0-9]+(?:\.[0-9]+)?")
 _BELOW = re.compile(r"<|≤|\b(?:under|below|less|up to|younger)\b")
 _ABOVE = re.compile(r">|≥|\+|\b(?:over|above|more|older)\b")
-_FILLING = re.compile(r"[\s\-–—/:.,+<>≤≥=~$€£%()\[\]]|\b(?:to|and|than|or|old|years?|under|below|less|up|over|above|more|older|younger)\b")
+_FILLING = re.compile(
+    r"[\s\-\u2013\u2014/:.,+<>≤≥=~$€£%()\[\]]|\b(?:to|and|than|or|old|years?|under|below|less|up|over|above|more|older|younger)\b"
+)
 
 
 def order_on_scale(names: Sequence[str]) -> list[int] | None:

@@ -178,10 +178,10 @@ def hidden_share(ranking: Ranking, receipt: Mapping[str, Any]) -> float | None:
 
 
 def cut(text: str) -> str:
-    """Return a name as harmless text, cut to the longest name.
+    r"""Return a name as harmless text, cut to the longest name.
 
-    >>> cut("red\\x1b[31m"), len(cut("a" * 5000))
-    ('red\\\\x1b[31m', 160)
+    >>> print(cut("red\x1b[31m"), len(cut("a" * 5000)))
+    red\x1b[31m 160
     """
     shown = printable(text)
     return shown if len(shown) <= LONGEST_NAME else shown[: LONGEST_NAME - 1] + "…"

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _TELLING_LABELS, _TELLING_EACH = 5, 2
 _MOST_DIGITS = 6
 _UNNAMED = "default"
+_CLEAR = (
+    "<b>Clear</b> means that the direction is not an effect of the noise. Of all clear findings of this release, at most"
+    " about 5% point the wrong way. All others <b>may be noise</b>: they are pale and carry a question mark."
+)
+_INTERVALS = "Intervals are 95% intervals. They cover the noise that protects people, and nothing else."
 
 
 def name(text: str) -> str:
@@ -58,7 +63,7 @@ def percent_range(low: float, high: float) -> str:
     if width <= 0:
         return f"{percent(low)} to {percent(high)}"
     digits = min(_MOST_DIGITS, max(0, math.ceil(-math.log10(width))))
-    if 10 ** -digits >= width:
+    if 10**-digits >= width:
         digits = min(_MOST_DIGITS, digits + 1)
     return f"{100 * low:.{digits}f}% to {100 * high:.{digits}f}%"
 
@@ -148,7 +153,8 @@ def _finding(row: Mapping[str, Any], *, exact: bool) -> str:
 
 def about(ranking: Ranking) -> str:
     """Explain how to read the page, what was hidden, what is promised, and how the release was made."""
-    receipt = ranking.receipt
+    # Sums that were not read from a release have no whole receipt.
+    receipt = ranking.receipt if ranking.receipt is not None and "release_id" in ranking.receipt else None
     sections = [("How to read this page", _reading(ranking))]
     if receipt is not None and ranking.private:
         sections.append(("What was hidden", _hidden(ranking, receipt)))
@@ -169,7 +175,9 @@ def _reading(ranking: Ranking) -> str:
         f" {feature} tells about the {label}.",
     ]
     if ranking.scored_by is not None:
-        items[-1] = f"Rows are in the order of {escape_html(TITLES[ranking.scored_by])}: a score, not a test; it carries no p-value."
+        items[-1] = (
+            f"Rows are in the order of {escape_html(TITLES[ranking.scored_by])}: a score, not a test; it carries no p-value."
+        )
     elif ranking.order_in_words:
         items.append(escape_html(ranking.order_in_words))
     if ranking.private:
@@ -180,7 +188,7 @@ def _reading(ranking: Ranking) -> str:
         ]
         if ranking.bounding_note:
             items.append(escape_html(ranking.bounding_note))
-    return f"<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>"
+    return f"<ul>{''.join(f'<li>{item}</li>' for item in items if item)}</ul>"
 
 
 def _hidden(ranking: Ranking, receipt: Mapping[str, Any]) -> str:

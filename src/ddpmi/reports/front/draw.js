@@ -52,6 +52,8 @@ const ticks = (limit) => {
   return Array.from({ length: Math.floor(limit / step + 1e-9) + 1 }, (_, at) => Number((at * step).toPrecision(6)));
 };
 
+const tickName = (tick) => `${Number((100 * tick).toPrecision(6))}%`;
+
 const at = (value, limit) => `${Math.max(0, Math.min(100, (100 * value) / limit)).toFixed(2)}%`;
 
 // One row of a chart: the share inside with its interval, and the share outside with its own.
@@ -69,7 +71,7 @@ const dumbbell = (row, limit) => {
 
 const axis = (limit) =>
   svg("svg", { "aria-hidden": "true", focusable: "false" },
-    ticks(limit).map((tick, place) => svg("text", { class: place % 2 ? "odd" : null, x: at(tick, limit), y: "80%", "text-anchor": tick === 0 ? "start" : "middle" }, percent(tick))));
+    ticks(limit).map((tick, place) => svg("text", { class: place % 2 ? "odd" : null, x: at(tick, limit), y: "80%", "text-anchor": tick === 0 ? "start" : "middle" }, tickName(tick))));
 
 const verdict = (row) => (row.clear ? "clear" : "may be noise");
 
@@ -139,7 +141,7 @@ const trend = (rows, meta) => {
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" },
     ticks(limit).map((tick) => [
       svg("line", { class: "grid-line", x1: left, x2: width - 4, y1: rounded(y(tick)), y2: rounded(y(tick)) }),
-      svg("text", { x: left - 4, y: rounded(y(tick) + 4), "text-anchor": "end" }, percent(tick))]),
+      svg("text", { x: left - 4, y: rounded(y(tick) + 4), "text-anchor": "end" }, tickName(tick))]),
     known.filter((row) => row.share_in_high > row.share_in_low).map((row) =>
       svg("line", { class: "band", x1: rounded(x(row)), x2: rounded(x(row)), y1: rounded(y(row.share_in_low)), y2: rounded(y(row.share_in_high)) })),
     lines,
