@@ -102,7 +102,7 @@ class Content:
     @property
     def clear(self) -> int:
         """How many released pairs are clear of the noise."""
-        return len(self.ranking.clear())
+        return self.ranking.clear_count
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the page's script reads; names are printable and cut."""

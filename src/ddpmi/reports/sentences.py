@@ -167,27 +167,18 @@ def about(ranking: Ranking) -> str:
 def _reading(ranking: Ranking) -> str:
     words = ranking.words
     feature, label = name(words.feature), name(words.label)
-    items = [
-        f"<b>Inside</b> is the share of the {feature} inside the {label}; <b>outside</b> is its share in all the rest."
-        f" Shares are of {name(words.counted)}.",
-        "<b>Times</b> is the share inside divided by the share overall. Above 1 is presence (▲), below 1 is absence (▼).",
-        f"Rows are in the order of <b>mutual information</b> (MI, in {escape_html(ranking.unit_of_mi)}): how much the"
-        f" {feature} tells about the {label}.",
-    ]
+    shares = f"<b>Inside</b> is the share of the {feature} inside the {label}; <b>outside</b> is its share in all the rest."
+    mi = f"<b>mutual information</b> (MI, in {escape_html(ranking.unit_of_mi)}): how much the {feature} tells about the {label}"
+    order = f"Rows are in the order of {mi}."
     if ranking.scored_by is not None:
-        items[-1] = (
-            f"Rows are in the order of {escape_html(TITLES[ranking.scored_by])}: a score, not a test; it carries no p-value."
-        )
-    elif ranking.order_in_words:
-        items.append(escape_html(ranking.order_in_words))
-    if ranking.private:
-        items += [
-            "<b>Clear</b> means that the direction is not an effect of the noise. Of all clear findings of this release, at most"
-            " about 5% point the wrong way. All others <b>may be noise</b>: they are pale and carry a question mark.",
-            "Intervals are 95% intervals. They cover the noise that protects people, and nothing else.",
-        ]
-        if ranking.bounding_note:
-            items.append(escape_html(ranking.bounding_note))
+        order = f"Rows are in the order of {escape_html(TITLES[ranking.scored_by])}: a score, not a test; it carries no p-value."
+    items = [
+        f"{shares} Shares are of {name(words.counted)}.",
+        "<b>Times</b> is the share inside divided by the share overall. Above 1 is presence (▲), below 1 is absence (▼).",
+        order,
+        escape_html(ranking.order_in_words),
+        *((_CLEAR, _INTERVALS, escape_html(ranking.bounding_note)) if ranking.private else ()),
+    ]
     return f"<ul>{''.join(f'<li>{item}</li>' for item in items if item)}</ul>"
 
 
