@@ -150,6 +150,22 @@ class Ranking:
         check_top(n, per, direction)
         return replace(self, table=self._pairs.top(n, per=per, direction=direction))
 
+    def clear(self) -> Ranking:
+        """Keep the rows that are clear of noise: of these at most about 5% point in the wrong direction.
+
+        Which rows are clear is decided over all pairs of the release, so that a top list and the whole ranking agree.
+        Rows of exact sums are all clear.
+
+        Returns:
+            A ranking whose rows keep their ranks.
+        """
+        return replace(self, table=self._pairs.clear_rows())
+
+    @property
+    def clear_count(self) -> int:
+        """How many rows of this ranking are clear."""
+        return self._pairs.clear_count
+
     def score(self, name: ScoreName) -> Ranking:
         """Order the same pairs by another score of their released sums. Reads no rows and costs no budget.
 
