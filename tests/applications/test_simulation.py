@@ -13,7 +13,7 @@ from ddpmi.applications.simulation import EPSILONS, simulate
 from ddpmi.datasets import paper_shape
 from ddpmi.errors import InputError
 
-SHAPE = "units=200000,labels=5,features=500"
+SHAPE = "units=200000,labels=5,features=500,lean=0.35"
 LISTED = {"public_labels": [f"label-0{at}" for at in range(1, 6)]}
 
 
@@ -94,7 +94,7 @@ def test_the_plan_tells_how_many_labels_there_are() -> None:
 
 def test_features_that_hardly_lean_are_hard_to_rank() -> None:
     """The less features lean to labels, the farther the best pairs move."""
-    weak, strong = (simulate(plan_of(), f"{SHAPE},lean={lean}", epsilons=(1,)).rows[0] for lean in (0.05, 0.6))
+    weak, strong = (simulate(plan_of(), SHAPE.replace("0.35", str(lean)), epsilons=(1,)).rows[0] for lean in (0.05, 0.6))
     assert weak["rank_error"] > 2 * strong["rank_error"]
     assert weak["overlap"] < strong["overlap"]
 

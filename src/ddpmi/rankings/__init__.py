@@ -4,14 +4,14 @@
 - pairs: the pairs of a ranking, their order, and the selection of rows.
 - cells: the released sums as integer arrays.
 - orders: what pairs are ordered by.
-- scales: labels that have an order of their own.
 - patterns: the model behind the pooled order.
 - noise_model: what the receipt says about noise and thresholds.
 - intervals: intervals of mutual information.
 - certainty: intervals of ranks, and the stable top.
 - comparisons: how well a ranking agrees with a reference.
 - display: rankings as text, HTML and files.
-- charts: pictures of rankings and comparisons.
+- charts: pictures of rankings and comparisons, and their files.
+- drawings: other kinds of pictures of a ranking.
 - batches: scoring batch by batch, for clusters.
 - spark: rankings that stay in Spark.
 """

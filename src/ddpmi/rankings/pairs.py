@@ -21,7 +21,7 @@ from ddpmi.rankings import intervals, orders, verdicts
 from ddpmi.rankings.cells import COLUMNS, NUMBERS, Cells, names_by_bytes, places_in_groups, round_significant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -263,6 +263,38 @@ class ScoredPairs:
             place=place,
             presence=self.presence,
         )
+
+    def taken(self, rows: Integers) -> pa.Table:
+        """Return some pairs with all columns, given by their row numbers in `coded`."""
+        return self._assemble(rows, self._ranks_of(rows))
+
+    def label_totals(self) -> dict[str, float]:
+        """Return the total of each released label."""
+        totals = self.cells.in_users_units(self.cells.label_sums).tolist()
+        return dict(zip(self.cells.labels.to_pylist(), totals, strict=True))
+
+    def of_labels(self, names: Sequence[str]) -> pa.Table:
+        """Return the pairs of some released labels, best first, with the ranks they have among all pairs."""
+        wanted = np.isin(np.asarray(self.cells.labels.to_pylist(), object), names)
+        rows = self.order[wanted[self.cells.label_code[self.order]]]
+        return self._assemble(rows, self._ranks_of(rows))
+
+    def counts_in_labels(self) -> dict[str, tuple[int, int]]:
+        """Return for each label with pairs how many it has, and how many of them are clear."""
+        code, count = self.cells.label_code, len(self.cells.labels)
+        pairs, clear = np.bincount(code, minlength=count), np.bincount(code[self._clear], minlength=count)
+        found = zip(self.cells.labels.to_pylist(), pairs.tolist(), clear.tolist(), strict=True)
+        return {name: (all_, some) for name, all_, some in found if all_}
+
+    def clear_top(self, n: int) -> pa.Table:
+        """Return the best n clear pairs of each label, with the ranks they have among all pairs."""
+        rows = first_of_groups(self.order[self._clear[self.order]], self.cells.label_code, n)
+        return self._assemble(rows, self._ranks_of(rows))
+
+    @property
+    def _clear(self) -> Flags:
+        """Whether each pair is clear."""
+        return self._levels < self.cut
 
     def table(self) -> pa.Table:
         """Return all pairs, best first."""
@@ -525,6 +557,36 @@ class ListedPairs:
             return np.asarray(self.rows["mi"].to_numpy() * nats(self.base))
         joint, feature, label = (self.rows[key].to_numpy() for key in ("joint", "feature_total", "label_total"))
         return score(name, joint, feature, label, self.total)
+
+    def taken(self, rows: Integers) -> pa.Table:
+        """Return some pairs with all columns, given by their row numbers in `coded`."""
+        (_, feature), (_, label) = (names_by_bytes(self.rows[key]) for key in ("feature", "label"))
+        return self.rows.take(np.lexsort((label, feature))[rows])
+
+    def label_totals(self) -> dict[str, float]:
+        """Return the total of each label that has rows."""
+        names, label = names_by_bytes(self.rows["label"])
+        first = np.unique(label, return_index=True)[1]
+        return dict(zip(names.to_pylist(), self.rows["label_total"].take(first).to_pylist(), strict=True))
+
+    def of_labels(self, names: Sequence[str]) -> pa.Table:
+        """Return the rows of some labels as they are listed."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        return self.rows.filter(pc.is_in(self.rows["label"], value_set=pa.array(list(names), pa.string())))
+
+    def counts_in_labels(self) -> dict[str, tuple[int, int]]:
+        """Return for each label with rows how many it has, and how many of them are clear."""
+        names, label = names_by_bytes(self.rows["label"])
+        clear = self.rows["clear"].to_numpy()
+        pairs, some = np.bincount(label, minlength=len(names)), np.bincount(label[clear], minlength=len(names))
+        found = zip(names.to_pylist(), pairs.tolist(), some.tolist(), strict=True)
+        return {name: (all_, of_these) for name, all_, of_these in found}
+
+    def clear_top(self, n: int) -> pa.Table:
+        """Return the best n clear rows of each label."""
+        return replace(self, rows=self.clear_rows()).top(n, per="label", direction="both")
 
     def coded(self) -> Coded:
         """Return the pairs as numbers, with their positions in the order of their ranks."""

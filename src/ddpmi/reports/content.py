@@ -11,17 +11,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ddpmi.information.scores import TITLES
 from ddpmi.rankings.cells import space_of
-from ddpmi.rankings.scales import order_on_scale
+from ddpmi.rankings.labels import on_scale
 from ddpmi.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ddpmi.rankings.pairs import Coded
     from ddpmi.rankings.ranking import Ranking
 
 NUMBERS = (
@@ -31,6 +28,8 @@ NUMBERS = (
 """The columns with numbers that a page holds."""
 MOST_BYTES = 1_800_000
 """The most bytes of a page's rows and names as JSON: a page stays below 2 MB, which mail accepts and a phone opens."""
+FEWEST_ON_SCALE = 3
+"""The fewest labels of which a course is drawn."""
 _MOST_ROWS = 20_000
 _MOST_LABELS = 3_000
 LONGEST_NAME = 160  # characters: browsers could not open a page with names of a megabyte
@@ -77,8 +76,9 @@ class Content:
         """
         labels = _labels(ranking)
         shown = sorted(labels, key=lambda label: (-label.size, label.name.encode()))[:_MOST_LABELS]
-        order = order_on_scale([label.name for label in shown])
-        ordered = shown if order is None else [shown[at] for at in order]
+        by_name = {label.name: label for label in shown}
+        order = on_scale(list(by_name)) if len(shown) >= FEWEST_ON_SCALE else None
+        ordered = shown if order is None else [by_name[name] for name in order]
         most = _rows_for_each([label.pairs for label in shown])
         while True:
             rows = _best_rows(ranking, most, {label.name for label in ordered})
@@ -189,23 +189,12 @@ def cut(text: str) -> str:
 
 def _labels(ranking: Ranking) -> list[Label]:
     """Return all labels that have a pair in the ranking."""
-    counted, clear = (_counts(some.coded()) for some in (ranking, ranking.clear()))
+    counts = ranking.counts_in_labels()
     sizes = ranking.top(1, per="label").table.select(["label", "label_total"]).to_pylist()
     return [
-        Label(
-            name=row["label"],
-            size=row["label_total"],
-            pairs=counted[row["label"]],
-            clear=clear.get(row["label"], 0),
-        )
+        Label(name=row["label"], size=row["label_total"], pairs=counts[row["label"]][0], clear=counts[row["label"]][1])
         for row in sizes
     ]
-
-
-def _counts(pairs: Coded) -> dict[str, int]:
-    """Count the pairs of each label."""
-    counts = np.bincount(pairs.label_code, minlength=len(pairs.labels)).tolist()
-    return dict(zip(pairs.labels.to_pylist(), counts, strict=True))
 
 
 def _rows_for_each(pairs: Sequence[int]) -> int:
