@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ddpmi.errors import InputError, InputNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -80,6 +80,31 @@ def escape_html(text: str) -> str:
     '&lt;script&gt;&#x27;x&#x27;'
     """
     return html.escape(printable(text), quote=True)
+
+
+def html_lines(text: str) -> str:
+    r"""Return lines of text as an HTML block of fixed width, for notebooks.
+
+    >>> html_lines("a <b>\nc")
+    '<pre>a &lt;b&gt;\nc</pre>'
+    """
+    lines = "\n".join(escape_html(line) for line in text.rstrip("\n").split("\n"))
+    return f"<pre>{lines}</pre>"
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> str:
+    """Return texts as an HTML table, for notebooks.
+
+    >>> html_table(["a"], [["<1>"]], caption="one")[:35]
+    '<table><caption>one</caption><thead'
+    """
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape_html(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    head = f"<thead>{line('th', heads)}</thead>"
+    return f"<table><caption>{escape_html(caption)}</caption>{head}<tbody>{body}</tbody></table>"
 
 
 def csv_safe(column: pa.ChunkedArray) -> pa.ChunkedArray:

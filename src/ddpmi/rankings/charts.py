@@ -7,6 +7,7 @@ picture without scripts.
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+_ENDING = re.compile("<(?=[/!])")
 _SUFFIXES = (".svg", ".png", ".html")
 # Blue and orange differ for all kinds of colour blindness.
 COLOURS = {"presence": "#1f5fbf", "absence": "#c2570c"}
@@ -194,7 +196,8 @@ def short(name: str, width: int = _NAME) -> str:
     >>> short("W" * 50, 10)
     'WWWWWWWWW…'
     """
-    return text.fit(text.printable(name), width).rstrip()
+    # Altair writes names into a script of its notebook page as they are: "</" and "<!" would end it or change how it is read.
+    return _ENDING.sub("<\u2060", text.fit(text.printable(name), width).rstrip())
 
 
 def styled(chart: Any) -> Any:

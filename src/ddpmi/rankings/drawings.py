@@ -260,14 +260,16 @@ def draw(ranking: Ranking, kind: Kind, *, label: str | None, feature: str | None
     part = part if feature is None else part.feature(feature)
     heading = Heading(title=_title(ranking, label, feature), promise=ranking.promise)
     if kind in {"map", "trend"}:
-        some = part.feature(*features) if (features := _best_features(part, top)) else part
-        labels = list(some.labels)[:_MOST_COLUMNS]
-        if kind == "trend" and (len(labels) < _LEAST_LABELS or (labels := on_scale(some.labels) or []) == []):
+        features = _best_features(part, top)
+        labels = list(ranking.labels) if label is None else [label]
+        if kind == "trend" and (len(labels) < _LEAST_LABELS or on_scale(labels) is None):
             raise InputError(
                 "A trend needs three labels or more with an order of their own, such as years or months.",
                 hint='ranking.plot(kind="map")',
             )
-        rows = [row for row in some.to_dicts() if row["label"] in labels]
+        labels = labels if kind == "trend" else labels[:_MOST_COLUMNS]
+        rows = part.feature(*features).to_dicts() if features else []
+        rows = [row for row in rows if row["label"] in labels]
         return (of_map if kind == "map" else of_trend)(rows, features, labels, heading)
     rows = part.top(_MOST_POINTS if kind == "evidence" else top, per="all").to_dicts()
     names = [_name(row, label=label is None, feature=feature is None) for row in rows]

@@ -335,7 +335,8 @@ class Ranking:
         """Draw the ranking. Rows that may be noise are pale or hollow.
 
         Args:
-            path: A new .svg, .png or .html file; None returns the Altair chart.
+            path: A new .svg, .png or .html file; None returns the Altair chart. A notebook without a network shows it after
+                ``altair.renderers.enable("svg")``.
             kind: "bars" draws mutual information with its intervals, "shares" the shares inside and outside with their
                 intervals, "map" how many times as common each feature is inside each label, "trend" shares over labels
                 that have an order of their own, such as years, and "evidence" lift against mutual information.
