@@ -129,7 +129,7 @@ def test_names_do_not_end_the_script_of_a_notebook(kind: str) -> None:
     page = rank(private_release(counts)).plot(kind=kind).to_html()
     assert "</script><script>alert" not in page
     assert "<!--" not in page
-    assert "script>alert" in page
+    assert kind == "evidence" or "<\\u2060/script>" in page
 
 
 def test_wrong_plots_are_refused() -> None:
