@@ -94,7 +94,9 @@ def test_the_plan_tells_how_many_labels_there_are() -> None:
 
 def test_features_that_hardly_lean_are_hard_to_rank() -> None:
     """The less features lean to labels, the farther the best pairs move."""
-    weak, strong = (simulate(plan_of(), SHAPE.replace("0.35", str(lean)), epsilons=(1,)).rows[0] for lean in (0.05, 0.6))
+    weak, strong = (
+        simulate(plan_of(), SHAPE.replace("0.35", str(lean)), epsilons=(1,)).rows[0] for lean in (0.05, 0.6)
+    )
     assert weak["rank_error"] > 2 * strong["rank_error"]
     assert weak["overlap"] < strong["overlap"]
 

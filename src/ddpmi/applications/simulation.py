@@ -251,7 +251,7 @@ class _Counts:
         kept = min(1.0, float(by_label.sum()) / max(1.0, float(self.hints.units * self.hints.pairs_per_unit)))
         each = max(1.0, kept * self.hints.pairs_per_unit / labels_per_unit)
         labels = np.maximum(np.rint(by_label / each).astype(np.int64), largest)
-        total = max(int(round(float(labels.sum()) / labels_per_unit)), int(labels.max(initial=0)))
+        total = max(round(float(labels.sum()) / labels_per_unit), int(labels.max(initial=0)))
         if labels_per_unit == 1:
             return by_feature, labels, total
         rate = np.clip(by_feature / max(total * labels_per_unit, 1), 0, 1)

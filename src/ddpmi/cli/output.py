@@ -9,13 +9,12 @@ import io
 import os
 import shutil
 import sys
-import textwrap
 import time
 import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self, TextIO
 
-from ddpmi.text import printable, width_of
+from ddpmi.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -179,15 +178,16 @@ def ranking_summary(ranking: Ranking, more: Sequence[str]) -> str:
 
 def _drawn(lines: Iterable[Line]) -> str:
     """Join lines; on a terminal those that may be noise are dim, and long sentences are broken between words."""
-    dim = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    return "".join(f"{_DIM}{line.text}{_NORMAL}\n" if line.dim and dim else f"{_wrapped(line.text)}\n" for line in lines)
+    from ddpmi.rankings.display import broken
 
-
-def _wrapped(text: str) -> str:
-    """Break a sentence where it is wider than a terminal. Rows of a table fit."""
-    if not sys.stdout.isatty() or width_of(text) <= _width():
-        return text
-    return "\n".join(textwrap.wrap(text, _width(), break_on_hyphens=False))
+    terminal = sys.stdout.isatty()
+    dim = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    # The guarantee stays in one line where a program may read it.
+    texts = (
+        (broken(line.text, _width()) if terminal or at else line.text, line.dim and dim)
+        for at, line in enumerate(lines)
+    )
+    return "".join(f"{_DIM}{text}{_NORMAL}\n" if pale else f"{text}\n" for text, pale in texts)
 
 
 def column_head(name: str, ranking: Ranking) -> str:

@@ -29,7 +29,13 @@ LEAN = 0.35
 """Part of each feature's pairs that has the feature's own label, in rows of the paper's shape."""
 USUAL_LEAN = 0.2
 """The same part for forecasts of real data: the largest one that promised little too much. Measured: docs/decisions/lean.md."""
-MOST = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000, "pairs_per_unit": 100_000, "labels_per_unit": 10_000}
+MOST = {
+    "units": 1 << 40,
+    "features": 20_000_000,
+    "labels": 10_000,
+    "pairs_per_unit": 100_000,
+    "labels_per_unit": 10_000,
+}
 """The largest numbers of `Hints`."""
 SUGGESTING = ("units", "labels", "pairs_per_unit")
 """The hints that `suggest` takes."""
@@ -91,7 +97,8 @@ class Hints:
             raise InputError(f"zipf must be between 0 and 4, got zipf={self.zipf!r}.", hint=example)
         if not 0 <= self.lean <= 1:
             raise InputError(
-                f"lean must be between 0 and 1, got lean={self.lean!r}.", hint=_example(self.names(), f",lean={USUAL_LEAN}")
+                f"lean must be between 0 and 1, got lean={self.lean!r}.",
+                hint=_example(self.names(), f",lean={USUAL_LEAN}"),
             )
         if self.labels_per_unit > self.pairs_per_unit:
             raise InputError(

@@ -224,8 +224,8 @@ class Scoring:
         judge = verdicts.Judge(prior=self.prior, labels=verdicts.Labels.of(said, heavy=self.heavy))
         return replace(self, prior=None, judging=Judging(judge=judge, labels=labels))
 
-    def pairs(self, joined: pa.RecordBatch) -> ScoredPairs:
-        """Score some pairs; each row holds the sums of its feature and of its label too."""
+    def cells(self, joined: pa.RecordBatch) -> tuple[Cells, NoiseModel | None]:
+        """Read some pairs; each row holds the sums of its feature and of its label too."""
         grid, unit = scale_of(self.receipt)
         rows = np.arange(joined.num_rows)
         joint, feature, label = (_sums(joined, name) for name in ("sum", "feature_sum", "label_sum"))
@@ -244,6 +244,11 @@ class Scoring:
         if noise_model is not None and self.counted:
             held = [_sums(joined, name) for name in COUNTED]
             noise_model = replace(noise_model, pairs_of_feature=held[0], pairs_of_label=held[1])
+        return cells, noise_model
+
+    def pairs(self, joined: pa.RecordBatch) -> ScoredPairs:
+        """Score some pairs."""
+        cells, noise_model = self.cells(joined)
         mi = mutual_information_of(cells, self.method, self.tol)
         ranked_by = self.order or orders.default_order(noise_model)
         pairs = ScoredPairs(cells=cells, noise_model=noise_model, mi=mi, base=self.base, ranked_by=ranked_by)
@@ -308,24 +313,22 @@ class Learning:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        pairs, prior = self.scoring.pairs(joined), self.scoring.prior
-        noise_model = pairs.noise_model
+        (cells, noise_model), prior = self.scoring.cells(joined), self.scoring.prior
         if noise_model is None:
-            return _learned(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64))
-        cells = pairs.cells
+            return _said(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64))
         sums = cells.joint, cells.feature_sums, cells.label_sums
         if prior is None:
             tally = verdicts.tallied(noise_model, sums, (cells.feature_code, cells.label_code)).ravel()
             at = np.flatnonzero(tally)
-            return _learned(pa.nulls(len(at), pa.string()), at, tally[at])
+            return _said(pa.nulls(len(at), pa.string()), at, tally[at])
         names = pc.unique(cells.labels)
         label = pc.index_in(cells.labels, value_set=names).to_numpy()
         found = verdicts.gathered(prior, noise_model, sums, (cells.feature_code, label), len(names))
         row, node = np.nonzero(found)
-        return _learned(names.take(pa.array(row)), node, found[row, node])
+        return _said(names.take(pa.array(row)), node, found[row, node])
 
 
-def _learned(labels: pa.Array, places: Integers, values: Integers) -> pa.RecordBatch:
+def _said(labels: pa.Array, places: Integers, values: Integers) -> pa.RecordBatch:
     import pyarrow as pa
 
     return pa.RecordBatch.from_pydict(

@@ -90,7 +90,7 @@ def changes(
     """
     if not len(rows[0]):
         return Changes(compared=0, clear=0, risers=(), fallers=())
-    tables = left.taken(rows[0]), right.taken(rows[1])
+    tables = left.lifts(rows[0]), right.lifts(rows[1])
     beyond = times_the_noise(*(_ends(table) for table in tables))
     clear = clear_of_noise(beyond)
     rise = np.log(places[0] / places[1])
@@ -105,9 +105,7 @@ def changes(
 
 def _ends(table: pa.Table) -> tuple[Floats, Floats, Floats]:
     """Return lift and its bounds; NaN where a lift is not known."""
-    value, low, high = (
-        np.asarray(table[name].to_numpy(), np.float64) for name in ("lift", "lift_low", "lift_high")
-    )
+    value, low, high = (np.asarray(table[name].to_numpy(), np.float64) for name in ("lift", "lift_low", "lift_high"))
     return value, low, high
 
 

@@ -89,7 +89,9 @@ def save(chart: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -
     return text.write_new(path, write, overwrite=overwrite)
 
 
-def of_ranking(rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, title: str, unit: str, subtitle: str) -> Any:
+def of_ranking(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, title: str, unit: str, subtitle: Sequence[str]
+) -> Any:
     """Draw rows of a ranking as bars with intervals, best first. Rows that may be noise are pale, and their names say so.
 
     Args:
@@ -97,7 +99,7 @@ def of_ranking(rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, title
         names: The name of each row.
         title: The title.
         unit: The unit of mutual information.
-        subtitle: The guarantee of the release.
+        subtitle: The guarantee of the release, and what is certain.
     """
     alt = altair()
     values = [
@@ -117,7 +119,7 @@ def of_ranking(rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, title
         x=alt.X("mi:Q", title=f"mutual information ({unit}), with 95% interval"), color=colour, opacity=opacity
     )
     ends = base.mark_rule(color="black", strokeWidth=1.5).encode(x="mi_low:Q", x2="mi_high:Q")
-    heading = alt.TitleParams(title, subtitle=subtitle, anchor="start")
+    heading = alt.TitleParams(title, subtitle=list(subtitle), anchor="start")
     return styled((bars + ends).properties(width=WIDTH, height={"step": 18}, title=heading))
 
 

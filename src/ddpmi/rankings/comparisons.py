@@ -192,7 +192,7 @@ def compare(
 def _label_totals(ranking: Ranking, side: Coded) -> dict[str, float]:
     """Return the total of each label that has a pair."""
     rows = np.unique(side.label_code, return_index=True)[1]
-    table = ranking.taken(rows)
+    table = ranking.lifts(rows)
     return dict(zip(table["label"].to_pylist(), table["label_total"].to_pylist(), strict=True))
 
 

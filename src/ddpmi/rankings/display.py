@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,11 +30,12 @@ _NUMBERS = ("share_in", "share_out", "lift")
 _LEFT = ("feature", "label", "verdict")
 _HEADS = {"share_in": "inside", "share_out": "outside", "lift": "times", "direction": "direction"}
 _NARROW = 8  # least width of a name, in terminal cells
-_NOTEBOOK = 140  # terminal cells that a notebook has room for, about
+_NOTEBOOK = 120  # terminal cells that a notebook has room for, about
+_RANKED = 72  # narrower terminals show no ranks
 #: From this width on the interval of a column is shown beside it.
 _INTERVALS = {"share_in": 116, "share_out": 116, "lift": 136, "mi": 150}
 _PALE = ' style="opacity:0.55"'
-_LEFT_STYLE = ' style="text-align:left"'
+_CELL = ' style="white-space:nowrap;text-align:{}"'
 _JSON_ROWS = 1 << 14  # rows turned into Python objects at once
 
 
@@ -45,6 +47,22 @@ class Line:
     """The text, with names made printable."""
     dim: bool = False
     """Whether it shows what may be noise."""
+
+
+def broken(text: str, width: int) -> str:
+    """Break a sentence between words where it is wider than a terminal.
+
+    >>> broken("Nothing here is certain.", 12).splitlines()
+    ['Nothing here', 'is certain.']
+    """
+    if width_of(text) <= width:
+        return text
+    return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False))
+
+
+def text_of(lines: Sequence[Line], width: int) -> str:
+    """Join lines to plain text; sentences after the guarantee are broken where they are wider than a terminal."""
+    return "\n".join(line.text if at == 0 else broken(line.text, width) for at, line in enumerate(lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +84,16 @@ class Look:
 
     def columns(self, width: int) -> tuple[str, ...]:
         """Return the columns that are shown in a number of terminal cells, first what a person reads first."""
+
         def with_interval(name: str) -> tuple[str, ...]:
             return (name, f"{name}_interval") if self.private and width >= _INTERVALS[name] else (name,)
 
         shares = [part for name in _NUMBERS for part in with_interval(name)]
         verdict = ("verdict",) if self.private else ()
         score = ("score",) if self.scored else ()
-        return ("feature", *(("label",) if self.labelled else ()), *shares, *verdict, *score, "rank", *with_interval("mi"))
+        rank = ("rank",) if self.ranks or width >= _RANKED else ()
+        labels = ("label",) if self.labelled else ()
+        return ("feature", *labels, *shares, *verdict, *score, *rank, *with_interval("mi"))
 
     def head(self, column: str) -> str:
         """Return the head of a column."""
@@ -87,7 +108,9 @@ class Look:
         """What the shares are parts of, in the names of the data's own columns."""
         label, feature = printable(self.words.seed or self.words.label), printable(self.words.feature)
         counted = self.words.counted
-        of = f"{counted} that have the {feature}" if self.words.space == "units" else f"{counted} that the {feature} has"
+        of = (
+            f"{counted} that have the {feature}" if self.words.space == "units" else f"{counted} that the {feature} has"
+        )
         return f"inside: the share of {of}, within the {label}; outside: in all others; times: inside, divided by that in all."
 
 
@@ -119,9 +142,7 @@ def three_digits(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-def table_lines(
-    groups: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], look: Look, *, width: int
-) -> list[Line]:
+def table_lines(groups: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], look: Look, *, width: int) -> list[Line]:
     """Lay out rows of a ranking as a table. Rows that may be noise are dim, and say so.
 
     Args:
@@ -143,25 +164,30 @@ def table_lines(
     for title, group in groups:
         lines += [Line(text=cut(title, width))] if title else []
         lines += [Line(text=next(left), dim=look.private and not row["clear"]) for row in group]
-        lines += [Line(text=f"({note})") for note in dict.fromkeys(row["note"] for row in group) if note]
+        lines += [Line(text=f"({note})") for note in _notes(group, look)]
     return lines
 
 
+def _notes(rows: Sequence[Mapping[str, Any]], look: Look) -> list[str]:
+    """Return why numbers of some rows are missing, once for each label."""
+    named = [(f"{printable(row['label'])}: " if look.labelled else "") + row["note"] for row in rows if row["note"]]
+    return list(dict.fromkeys(named))
+
+
 def _widths(lines: Sequence[Mapping[str, str]], columns: Sequence[str], width: int) -> dict[str, int]:
-    """Return the width of each column: names share the room that numbers leave."""
+    """Return the width of each column: names share the room that numbers leave. The heads are the first line."""
     widths = {name: max(width_of(cells[name]) for cells in lines) for name in columns}
     names = [name for name in ("feature", "label") if name in columns]
     room = width - sum(widths[name] for name in columns if name not in names) - 2 * (len(columns) - 1)
     if "label" in names:
-        widths["label"] = min(widths["label"], max(_NARROW, room // 3, room - widths["feature"]))
+        least = max(_NARROW, width_of(lines[0]["label"]))
+        widths["label"] = min(widths["label"], max(least, room // 3, room - widths["feature"]))
         room -= widths["label"]
     widths["feature"] = min(widths["feature"], max(_NARROW, room))
     return widths
 
 
-def ranking_html(
-    rows: Sequence[Mapping[str, Any]], look: Look, *, first: Sequence[str], last: Sequence[str]
-) -> str:
+def ranking_html(rows: Sequence[Mapping[str, Any]], look: Look, *, first: Sequence[str], last: Sequence[str]) -> str:
     """Return rows of a ranking as an HTML table for notebooks. Rows that may be noise are pale, and say so.
 
     Args:
@@ -171,10 +197,11 @@ def ranking_html(
         last: Sentences below it.
     """
     columns = look.columns(_NOTEBOOK)
+    styles = {name: _CELL.format("left" if name in _LEFT else "right") for name in columns}
     head = "".join(f'<th scope="col">{escape_html(look.head(name))}</th>' for name in columns)
     body = "".join(
         f"<tr{_PALE if look.private and not row['clear'] else ''}>"
-        + "".join(f"<td{_LEFT_STYLE if name in _LEFT else ''}>{html.escape(cells[name])}</td>" for name in columns)
+        + "".join(f"<td{styles[name]}>{html.escape(cells[name])}</td>" for name in columns)
         + "</tr>"
         for row, cells in ((row, cells_of(row)) for row in rows)
     )

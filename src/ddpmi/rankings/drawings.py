@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ddpmi.errors import InputError
+from ddpmi.rankings import views
 from ddpmi.rankings.charts import COLOURS, GREY, PALE, WIDTH, altair, of_ranking, short, styled
 from ddpmi.rankings.labels import on_scale
 from ddpmi.text import printable, shortened
@@ -43,12 +44,12 @@ class Heading:
 
     title: str
     """The title, in the words of the data."""
-    promise: str
-    """The guarantee of the release."""
+    lines: Sequence[str]
+    """The guarantee of the release, and what is certain."""
 
     def of(self, alt: Any, *more: str) -> Any:
         """Return the title and the lines below it."""
-        lines = [line for line in (*more, self.promise) if line]
+        lines = [line for line in (*more, *self.lines) if line]
         return alt.TitleParams(self.title, subtitle=lines, anchor="start", offset=10)
 
 
@@ -258,7 +259,7 @@ def draw(ranking: Ranking, kind: Kind, *, label: str | None, feature: str | None
     check_kind(kind)
     part = ranking if label is None else ranking.label(label)
     part = part if feature is None else part.feature(feature)
-    heading = Heading(title=_title(ranking, label, feature), promise=ranking.promise)
+    heading = Heading(title=_title(ranking, label, feature), lines=views.first_of(ranking))
     if kind in {"map", "trend"}:
         features = _best_features(part, top)
         labels = list(ranking.labels) if label is None else [label]
@@ -277,7 +278,7 @@ def draw(ranking: Ranking, kind: Kind, *, label: str | None, feature: str | None
         return of_shares(rows, names, heading)
     if kind == "evidence":
         return of_evidence(rows, names, heading, unit=ranking.unit_of_mi)
-    return of_ranking(rows, names, title=heading.title, unit=ranking.unit_of_mi, subtitle=ranking.promise)
+    return of_ranking(rows, names, title=heading.title, unit=ranking.unit_of_mi, subtitle=heading.lines)
 
 
 def _best_features(ranking: Ranking, top: int) -> list[str]:

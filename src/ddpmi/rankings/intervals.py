@@ -34,6 +34,7 @@ _CELLS = ((0, (1, 0, 0)), (0, (-1, 1, 0)), (0, (-1, 0, 1)), (1, (1, -1, -1)))
 # Sides of the set of tables: one empty cell, or two that can be empty together.
 _SIDES = ((0,), (1,), (2,), (3,), (1, 2), (0, 3))
 _ROUNDING = 1e-9  # standard deviations by which rounding may make a cell negative
+_STILL = 1e-6  # a measure that changes less along a side is constant there
 _FARTHEST = 30.0  # standard deviations; the normal tail beyond it underflows
 
 
@@ -267,7 +268,9 @@ def _move(place: _Place, measure: Measure, room: Floats, floor: float) -> Vector
     for _ in range(1 + measure.steps):
         slope = measure.slope(end, floor)
         moved = [dot(row, slope) for row in place.spread]
-        deviation = np.sqrt(np.maximum(dot(slope, moved), np.finfo(np.float64).tiny))
+        # Within a side the measure may be constant; rounding alone must not move the place off the side.
+        still = _STILL * floor * np.maximum.reduce([np.abs(part) for part in slope])
+        deviation = np.maximum(np.sqrt(np.maximum(dot(slope, moved), 0.0)), still)
         end = [p + room * (m / deviation) for p, m in zip(place.at, moved, strict=True)]
     return end
 

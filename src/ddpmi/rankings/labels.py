@@ -18,8 +18,21 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[<>\u2264\u2265~+ ]*(-?\d[\d,]*(?:\.\d+)?)")
 _DATE = re.compile(r"\d{4}(?:[-/.](?:\d{1,2}|[QWH]\d{1,2})(?:[-/.]\d{1,2})?)?(?:[T ].*)?$")
 _NAMES = (
-    ("january february march april may june july august september october november december").split(),
-    ("monday tuesday wednesday thursday friday saturday sunday").split(),
+    [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ],
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"],
 )
 _SHORT = 3  # letters that name a month or a day
 _MENTIONED = 10  # labels that a message names

@@ -38,6 +38,7 @@ NOTES = ("the total of this label is not clear of its noise", "the total outside
 """Why a share or lift is NULL, numbered from 1."""
 WITHOUT: dict[str, tuple[int, ...]] = {"share_in": (1,), "share_out": (2,), "lift": (1,)}
 """The notes with which a measure is NULL."""
+_LIFT_ENDS = ("lift_low", "lift_high")
 _BLOCK = 1 << 14  # rows computed at once: the temporary arrays of one block fit into the processor's cache
 _TAKE = 1 << 22  # rows gathered at once, so that no text column reaches the 2 GiB limit of one Arrow array
 _LOOP = 1 << 12  # most groups that are selected one by one
@@ -264,9 +265,25 @@ class ScoredPairs:
             presence=self.presence,
         )
 
-    def taken(self, rows: Integers) -> pa.Table:
-        """Return some pairs with all columns, given by their row numbers in `coded`."""
-        return self._assemble(rows, self._ranks_of(rows))
+    def lifts(self, rows: Integers) -> pa.Table:
+        """Return names, label_total, share_in, and lift with its interval of some pairs, given by their row numbers in `coded`."""
+        import pyarrow as pa
+
+        cells = self.cells
+        codes, sums = (cells.feature_code[rows], cells.label_code[rows]), self._sums(rows)
+        clipped = information.clip_sums(*sums, np.int64(cells.total))
+        lift = _lift(*(part.astype(np.float64) for part in clipped))
+        values, ends = {"share_in": information.shares(*clipped)[0], "lift": lift}, (lift, lift)
+        if self.noise_model is not None:
+            ends = intervals.ranges(self.noise_model, {"lift": lift}, sums, codes)["lift"]
+            unclear = np.isin(self.noise_model.unclear(sums[2]), WITHOUT["lift"])
+            values, ends = (
+                {name: _blank(v, unclear) for name, v in values.items()},
+                tuple(_blank(v, unclear) for v in ends),
+            )
+        numbers = {"label_total": cells.in_users_units(sums[2])} | values | dict(zip(_LIFT_ENDS, ends, strict=True))
+        names = {"label": _gather(cells.labels, codes[1]), "feature": _gather(cells.features, codes[0])}
+        return pa.table(names | {name: pa.array(v, pa.float64(), from_pandas=True) for name, v in numbers.items()})
 
     def label_totals(self) -> dict[str, float]:
         """Return the total of each released label."""
@@ -569,7 +586,7 @@ class ListedPairs:
         joint, feature, label = (self.rows[key].to_numpy() for key in ("joint", "feature_total", "label_total"))
         return score(name, joint, feature, label, self.total)
 
-    def taken(self, rows: Integers) -> pa.Table:
+    def lifts(self, rows: Integers) -> pa.Table:
         """Return some pairs with all columns, given by their row numbers in `coded`."""
         (_, feature), (_, label) = (names_by_bytes(self.rows[key]) for key in ("feature", "label"))
         return self.rows.take(np.lexsort((label, feature))[rows])

@@ -121,8 +121,8 @@ class Ranking:
 
     def _repr_html_(self) -> str:
         rows = self._first(20)
-        first = [line for line in (self.promise, views.certainty_of(self)) if line]
-        last = [f"{len(self)} pairs, {len(rows)} shown", *views.feet_of(self)]
+        first = views.first_of(self)
+        last = [f"{len(self):,} pairs, {len(rows)} shown", *views.feet_of(self)]
         return display.ranking_html(rows, views.look_of(self), first=first, last=last)
 
     @property
@@ -277,13 +277,13 @@ class Ranking:
         """Return the pairs as numbers, sorted by the bytes of their names: the form that `compare` reads."""
         return self._pairs.coded()
 
-    def taken(self, rows: Integers) -> pa.Table:
-        """Return some pairs with all columns.
+    def lifts(self, rows: Integers) -> pa.Table:
+        """Return names, label_total, share_in, and lift with its interval of some pairs.
 
         Args:
             rows: Their row numbers in `coded`.
         """
-        return self._pairs.taken(rows)
+        return self._pairs.lifts(rows)
 
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table; the guarantee is in the schema's metadata."""
@@ -355,7 +355,7 @@ class Ranking:
 
     def to_text(self, width: int = 100, *, rows: int = 20) -> str:
         """Return a plain table for a terminal of that width."""
-        return "\n".join(line.text for line in views.flat(self, self._first(rows), width=width))
+        return display.text_of(views.flat(self, self._first(rows), width=width), width)
 
     def summary(self, width: int = 100, *, height: int = 40) -> str:
         """Return the clear findings of each label in one line, and what is certain, as plain text.
@@ -364,7 +364,7 @@ class Ranking:
             width: The width of the terminal.
             height: The most lines, about.
         """
-        return "\n".join(line.text for line in views.summary(self, width=width, height=height))
+        return display.text_of(views.summary(self, width=width, height=height), width)
 
     def _first(self, rows: int) -> list[dict[str, Any]]:
         return [dict(row) for row in self._pairs.first(rows).to_pylist()]

@@ -57,6 +57,8 @@ NODES = 17
 _FEEL = 0.25  # a label's noise below this many deviations of the rest is added to it
 _HIDDEN = 3.0  # deviations above the threshold from which on hardly any pair is hidden
 _LEAST = 0.02  # smallest factor of a label's total
+_HALF_OF_ALL = 0.5
+_UNMOVED = 10.0  # imagined pairs without any lift, in each octave
 _FINE = float(1 << 20)
 _LEVELS = 1 << 12
 LEVELS = _LEVELS + 1
@@ -124,6 +126,8 @@ class Readings:
     """Standard deviation of the ratio's noise, divided by the ratio; infinite where the total is not above 0."""
     mixture: Floats
     """Standard deviation of the noise of F ratio, divided by that of J."""
+    inside: Flags
+    """Whether the label has at most half of the whole. Other pairs are read outside their label: F - J instead of J."""
 
     @classmethod
     def of(cls, noise_model: NoiseModel, sums: Sums, codes: Codes) -> Readings:
@@ -148,6 +152,7 @@ class Readings:
             deviation=np.maximum(np.hypot(first, second), np.finfo(np.float64).tiny),
             relative=np.hypot(relative, noise.total),
             mixture=np.divide(second, first, out=np.full(len(joint), np.inf), where=first > 0),
+            inside=ratio <= _HALF_OF_ALL,
         )
 
     def of_rows(self, rows: Any) -> Readings:
@@ -157,16 +162,17 @@ class Readings:
     @property
     def share(self) -> Floats:
         """The deviation of J - F ratio that the ratio's noise adds, divided by that of the rest."""
-        size = self.precision(self.ratio)
+        size = np.maximum(self.feature, 0.0) * self.ratio / self.deviation
         return np.multiply(size, self.relative, out=np.zeros(len(size)), where=size > 0)
 
     def precision(self, ratio: Floats) -> Floats:
-        """Return the expected sum in deviations, if the ratio is as given."""
-        return np.maximum(self.feature, 0.0) * ratio / self.deviation
+        """Return the expected sum of the side that is read, in deviations, if the ratio is as given."""
+        return np.maximum(self.feature, 0.0) * np.where(self.inside, ratio, 1 - ratio) / self.deviation
 
     def distance(self, ratio: Floats) -> Floats:
-        """Return the distance from independence in deviations, if the ratio is as given."""
-        return (self.joint - self.feature * ratio) / self.deviation
+        """Return the distance of the side that is read from independence, in deviations, if the ratio is as given."""
+        distance = (self.joint - self.feature * ratio) / self.deviation
+        return np.where(self.inside, distance, -distance)
 
     @property
     def law(self) -> Integers:
@@ -197,9 +203,10 @@ def tallied(noise_model: NoiseModel, sums: Sums, codes: Codes) -> Integers:
         shared = some.share
         law = np.where(shared < _FROM[0], some.law, _SHARED - 1 + np.digitize(shared, _FROM))
         counted = (shared < _FROM[-1]) & (some.relative < 1 / CLEAR_TOTAL)
-        if noise_model.threshold is not None and not noise_model.every_pair:
-            # Of pairs near the threshold only those are released whose noise is high.
-            counted &= some.feature * some.ratio > int(noise_model.threshold) + _HIDDEN * some.deviation
+        if noise_model.threshold is not None:
+            # Pairs near the threshold are released, or decide that their feature is released, because their noise is high.
+            above = (some.feature * some.ratio - int(noise_model.threshold)) / some.deviation
+            counted &= (above > _HIDDEN) | ((above < -_HIDDEN) & noise_model.every_pair)
         octave = np.rint(_octave(some.precision(some.ratio))).astype(np.int64)
         cell = np.rint(_cell(some.distance(some.ratio))).astype(np.int64)
         code = (law * TALLY[1] + octave) * TALLY[2] + cell
@@ -274,12 +281,17 @@ def _table(octave: int, law: int, *, heavy: bool) -> Floats:
 def _weights(likelihood: Floats, counts: Floats) -> Floats:
     """Estimate how probable the parts of the prior are, for each row of counts."""
     parts = len(likelihood)
-    weights = np.full((len(counts), parts), 1 / parts)
+    imagined = np.full((len(counts), parts), 1 / parts)
+    narrow = _SIZES * _PRECISIONS[:, None]
+    narrowest = np.maximum(np.sum(narrow <= _SMALLEST, axis=1) - 1, 0)
+    for side in (narrowest, narrowest + len(_SIZES)):
+        imagined[np.arange(len(counts)), side] += _UNMOVED / 2
+    weights = np.full(imagined.shape, 1 / parts) if likelihood.size else imagined
     for _ in range(_ROUNDS if likelihood.size else 0):
         total = np.maximum(weights @ likelihood, _NEVER)
-        weights = weights * ((counts / total) @ likelihood.T) + 1 / parts
+        weights = weights * ((counts / total) @ likelihood.T) + imagined
         weights /= weights.sum(axis=1, keepdims=True)
-    return weights
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 @lru_cache(maxsize=2)
@@ -349,9 +361,11 @@ def chances(prior: Prior, labels: Labels, noise_model: NoiseModel, sums: Sums, c
 def _chances(prior: Prior, labels: Labels, some: Readings, label: Integers) -> Floats:
     shared = some.share
     wide = np.sqrt(1 + np.where(shared < _FEEL, shared, 0.0) ** 2)
-    found = _probability(prior.read(some.law, some.precision(some.ratio), some.distance(some.ratio) / wide)[0])
+    logit = prior.read(some.law, some.precision(some.ratio), some.distance(some.ratio) / wide)[0]
+    found = _probability(np.where(some.inside, logit, -logit))
     uncertain = np.flatnonzero((shared >= _FEEL) & (some.relative < 1 / CLEAR_TOTAL))
-    logit = _at_nodes(prior, some.of_rows(uncertain))[0]
+    rows = some.of_rows(uncertain)
+    logit = np.where(rows.inside, 1.0, -1.0)[:, None] * _at_nodes(prior, rows)[0]
     weights = np.exp(labels.weights[label[uncertain]])
     found[uncertain] = np.sum(weights * _probability(logit), axis=1) / np.sum(weights, axis=1)
     return np.where(some.relative < 1 / CLEAR_TOTAL, found, 0.5)

@@ -46,6 +46,11 @@ def certainty_of(ranking: Ranking) -> str:
     return f"{of}; of all clear ones at most 5% are expected to point in the wrong direction."
 
 
+def first_of(ranking: Ranking) -> list[str]:
+    """Return the sentences above the rows: the guarantee, and what is certain."""
+    return [line for line in (ranking.promise, certainty_of(ranking)) if line]
+
+
 def feet_of(ranking: Ranking) -> list[str]:
     """Return the sentences below the rows: how they are ordered, what bounding changed, and what is stable."""
     caption = look_of(ranking).caption if len(ranking) else ""
@@ -55,7 +60,9 @@ def feet_of(ranking: Ranking) -> list[str]:
 def flat(ranking: Ranking, rows: Rows, *, width: int) -> list[Line]:
     """Lay out some rows of a ranking as one table, in the order given."""
     shown = f", {len(rows)} shown" if len(rows) < len(ranking) else ""
-    table = table_lines([("", rows)], look_of(ranking), width=width)
+    counts = ranking.counts_in_labels()
+    titles = [_title(ranking, name, found) for name, found in counts.items()] if len(counts) == 1 else [""]
+    table = table_lines([(titles[0], rows)], look_of(ranking, labelled=len(counts) != 1), width=width)
     return _framed(ranking, table, f"{_several(len(ranking))}{shown}")
 
 
@@ -90,8 +97,11 @@ def sections(ranking: Ranking, part: Ranking, *, width: int) -> list[Line]:
 
 def _framed(ranking: Ranking, table: list[Line], counted: str) -> list[Line]:
     """Put the guarantee and what is certain above a table, and what it counts and how it is ordered below."""
-    first = [line for line in (ranking.promise, certainty_of(ranking)) if line]
-    return [*(Line(text=line) for line in first), *table, *(Line(text=line) for line in (counted, *feet_of(ranking)))]
+    return [
+        *(Line(text=line) for line in first_of(ranking)),
+        *table,
+        *(Line(text=line) for line in (counted, *feet_of(ranking))),
+    ]
 
 
 def _title(ranking: Ranking, label: str, counts: tuple[int, int]) -> str:
@@ -120,7 +130,7 @@ def summary(ranking: Ranking, *, width: int, height: int, more: Sequence[str] = 
         height: Its height in lines.
         more: How to see more, in lines.
     """
-    first = [line for line in (ranking.promise, certainty_of(ranking)) if line]
+    first = first_of(ranking)
     best, counts = ranking.clear_top(_FINDINGS), ranking.counts_in_labels()
     found: dict[str, Rows] = {}
     for row in best.table.to_pylist():
@@ -132,9 +142,7 @@ def summary(ranking: Ranking, *, width: int, height: int, more: Sequence[str] = 
     room = max(_LEAST_LINES, height - taken - _AROUND)
     # On a small screen the labels with most clear findings are listed, in their natural order.
     listed = sorted(found, key=lambda name: -counts[name][1])[:room]
-    lines = [
-        finding_line(name, found[name], counts[name][1], width=width) for name in ranking.labels if name in listed
-    ]
+    lines = [finding_line(name, found[name], counts[name][1], width=width) for name in ranking.labels if name in listed]
     if len(found) > len(listed):
         lines.append(f"{len(found) - len(listed)} more labels have clear findings.")
     if without and found:

@@ -60,7 +60,9 @@ class RankOptions:
         if self.tol is None:
             return 1e-15
         if self.method != "paper":
-            raise InputError(f"--tol {self.tol:g} belongs to --method paper.", hint="--method paper, or leave --tol out")
+            raise InputError(
+                f"--tol {self.tol:g} belongs to --method paper.", hint="--method paper, or leave --tol out"
+            )
         if not 0 <= self.tol < 1:
             raise InputError(f"--tol must be a number from 0 to 1, got {self.tol!r}.", hint="--tol 1e-15")
         return self.tol
