@@ -171,6 +171,19 @@ def test_names_of_a_million_characters_are_cut(tmp_path: Path) -> None:
     assert path.stat().st_size < 200_000
 
 
+def test_labels_of_a_seed_show_one_side(tmp_path: Path) -> None:
+    """The units with the seed are shown once: the other side has the same pairs with the opposite direction."""
+    release = private_release(
+        {(name, side): 300 + 40 * at for at, name in enumerate("abc") for side in ("seed", "rest")}
+    )
+    release.receipt["plan"] = {"public_labels": ["rest", "seed"], "complete": False}
+    ranking = rank(release)
+    assert ranking.words.seed == "seed"
+    _, page = written(report(ranking, tmp_path / "p.html"))
+    assert [label["name"] for label in page.data["meta"]["labels"]] == ["seed"]
+    assert "with the seed than outside?" in "".join(page.text)
+
+
 def test_an_empty_ranking_gives_a_page(tmp_path: Path) -> None:
     """Nothing released is said in words."""
     release = private_release({})
@@ -178,6 +191,7 @@ def test_an_empty_ranking_gives_a_page(tmp_path: Path) -> None:
     _, page = written(path)
     assert "No pair was released" in "".join(page.text)
     assert page.data["rows"]["rank"] == []
+    assert "Look closer" not in "".join(page.text)
     assert is_report(path)
 
 

@@ -196,7 +196,7 @@ def short(name: str, width: int = _NAME) -> str:
     """Return a name as harmless text, cut to a number of terminal cells.
 
     >>> short("W" * 50, 10)
-    'WWWWWWWWW…'
+    'WWWWW…WWWW'
     """
     # Altair writes names into a script of its notebook page as they are: "</" and "<!" would end it or change how it is read.
     return _ENDING.sub("<\u2060", text.fit(text.printable(name), width).rstrip())

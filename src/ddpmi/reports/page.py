@@ -94,8 +94,13 @@ def is_report(path: str | os.PathLike[str]) -> bool:
 
 def html_of(ranking: Ranking, *, top: int = 10, title: str | None = None) -> str:
     """Return the page of a ranking as HTML."""
+    seed = ranking.words.seed
+    if seed is not None and seed in ranking.labels:
+        # The other side has the same pairs with the opposite direction.
+        ranking = ranking.label(seed)
     content = Content.of(ranking, top=top)
-    heading = title or f"What sets each {ranking.words.label} apart"
+    heading = title or f"What sets {sentences.group(ranking.words)} apart"
+    findings = Template(front("findings.html")).substitute(telling=sentences.telling(content)) if content.rows else ""
     script, style = scripts(*_SCRIPTS), front("page.css")
     notice = f"{ranking.notice}: " if ranking.notice else ""
     kind = "promise" if ranking.private else "promise warn"
@@ -107,7 +112,7 @@ def html_of(ranking: Ranking, *, top: int = 10, title: str | None = None) -> str
         promise=f'<p class="{kind}">{escape_html(ranking.promise)}</p>',
         heading=sentences.name(heading),
         summary=sentences.question(ranking) + sentences.figures(content),
-        telling=sentences.telling(content),
+        findings=findings,
         about=sentences.about(ranking),
         data=content.to_json(),
         script=script,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ddpmi.rankings.ranking import Ranking
+    from ddpmi.releases.words import Words
     from ddpmi.reports.content import Content
 
 _TELLING_LABELS, _TELLING_EACH = 5, 2
@@ -81,11 +82,21 @@ def times(lift: float) -> str:
     return f"{lift:.1f} times" if lift >= 1 else f"{lift:.2g} times"
 
 
+def group(words: Words) -> str:
+    """Name what is set apart: each label, or the units with the seed where labels were made by a seed.
+
+    >>> from ddpmi.releases.words import Words
+    >>> group(Words(label="country")), group(Words(unit="visitor_id", seed="seed"))
+    ('each country', 'visitors with the seed')
+    """
+    return f"each {words.label}" if words.seed is None else f"{words.units} with the seed"
+
+
 def question(ranking: Ranking) -> str:
     """Say what was asked, in the names of the data's own columns."""
     words = ranking.words
     source = "" if ranking.dataset == _UNNAMED else f" Data: {name(ranking.dataset)}."
-    what = f"Which {name(words.feature)} is more or less common inside each {name(words.label)} than outside?"
+    what = f"Which {name(words.feature)} is more or less common inside {name(group(words))} than outside?"
     return f'<p class="lead">{what} Shares are of {name(words.counted)}.{source}</p>'
 
 
@@ -130,7 +141,8 @@ def telling(content: Content) -> str:
     """Write the best clear findings of the largest labels as sentences."""
     found = content.telling(_TELLING_LABELS, _TELLING_EACH)
     if not found:
-        return "<p>No finding is clear of the noise, so none is put into a sentence. The charts below show all of them, pale.</p>"
+        known = "No clear finding has shares that are known" if content.clear else "No finding is clear of the noise"
+        return f"<p>{known}, so none is put into a sentence. The charts below show all of them.</p>"
     items = "".join(f"<li>{_finding(row, exact=not content.ranking.private)}</li>" for _, rows in found for row in rows)
     words = content.ranking.words
     where = f"the largest {name(words.labels)}" if len(found) > 1 else f"one {name(words.label)}"
@@ -167,7 +179,9 @@ def about(ranking: Ranking) -> str:
 def _reading(ranking: Ranking) -> str:
     words = ranking.words
     feature, label = name(words.feature), name(words.label)
-    shares = f"<b>Inside</b> is the share of the {feature} inside the {label}; <b>outside</b> is its share in all the rest."
+    shares = (
+        f"<b>Inside</b> is the share of the {feature} inside the {label}; <b>outside</b> is its share in all the rest."
+    )
     mi = f"<b>mutual information</b> (MI, in {escape_html(ranking.unit_of_mi)}): how much the {feature} tells about the {label}"
     order = f"Rows are in the order of {mi}."
     if ranking.scored_by is not None:

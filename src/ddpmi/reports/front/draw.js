@@ -62,25 +62,25 @@ const dumbbell = (row, limit) => {
   const whisker = (name, low, high, y) => (low === null || high === null || high <= low ? null : line(name, low, high, y));
   return svg("svg", { "aria-hidden": "true", focusable: "false" },
     line("grid-line", 0, limit, "50%"),
-    line("link", row.share_in, row.share_out, "50%"),
+    row.share_out === null ? null : line("link", row.share_in, row.share_out, "50%"),
     whisker("outer", row.share_out_low, row.share_out_high, "72%"),
     whisker("whisker", row.share_in_low, row.share_in_high, "28%"),
-    svg("circle", { class: "outside", cx: at(row.share_out, limit), cy: "50%", r: 4 }),
+    row.share_out === null ? null : svg("circle", { class: "outside", cx: at(row.share_out, limit), cy: "50%", r: 4 }),
     svg("circle", { class: "inside", cx: at(row.share_in, limit), cy: "50%", r: 4.5 }));
 };
 
 const axis = (limit) =>
   svg("svg", { "aria-hidden": "true", focusable: "false" },
-    ticks(limit).map((tick, place) => svg("text", { class: place % 2 ? "odd" : null, x: at(tick, limit), y: "80%", "text-anchor": tick === 0 ? "start" : "middle" }, tickName(tick))));
+    ticks(limit).map((tick, place) => svg("text", { class: place % 2 ? "odd" : null, x: at(tick, limit), y: "80%", "text-anchor": tick === 0 ? "start" : tick > 0.9 * limit ? "end" : "middle" }, tickName(tick))));
 
 const verdict = (row) => (row.clear ? "clear" : "may be noise");
 
 const chartRow = (row, name, limit, onopen) => {
-  const shares = row.share_in !== null && row.share_out !== null;
+  const shares = row.share_in !== null;
   const heading = onopen ? el("button", { type: "button", class: "linkish", onclick: () => onopen(row) }, named(name)) : named(name);
   const figures = shares ? `${percent(row.share_in)} vs ${percent(row.share_out)}, ${times(row.lift)}` : "";
-  const interval = shares && row.share_in_high > row.share_in_low
-    ? `Inside ${percentRange(row.share_in_low, row.share_in_high)}, outside ${percentRange(row.share_out_low, row.share_out_high)}` : null;
+  const range = (name, where) => (row[`${name}_high`] > row[`${name}_low`] ? [`${where} ${percentRange(row[`${name}_low`], row[`${name}_high`])}`] : []);
+  const interval = [...range("share_in", "Inside"), ...range("share_out", "outside")].join(", ") || null;
   return el("li", { class: `${row.direction}${row.clear ? "" : " unclear"}`, title: interval },
     el("span", { class: "name" }, heading),
     shares ? dumbbell(row, limit) : el("span", { class: "why soft" }, `No share: ${row.note ?? "it is not known"}.`),

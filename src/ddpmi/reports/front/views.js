@@ -164,11 +164,13 @@ class LabelsView {
     const { meta } = this.page;
     const found = meta.labels[label];
     const unknown = rows.length > 0 && rows.every((row) => row.share_in === null);
-    const body = unknown ? el("p", { class: "note" }, `No shares: ${rows[0].note ?? "they are not known"}.`) : sides(rows, (row) => this.page.featureName(row.feature), most, (row) => this.page.toFeature(row), meta.words.feature);
+    const reason = rows.length > 0 && rows.every((row) => row.note === rows[0].note) ? rows[0].note : null;
+    const body = unknown ? el("p", { class: "note" }, `No shares: ${reason ?? "they are not known"}.`) : sides(rows, (row) => this.page.featureName(row.feature), most, (row) => this.page.toFeature(row), meta.words.feature);
     const held = rows.length < found.pairs ? `${rows.length.toLocaleString("en")} of ${plural(found.pairs, "finding")} in this page` : plural(rows.length, "finding");
     const card = el("article", { class: "card" },
       el("h3", {}, named(found.name)),
       el("p", { class: "soft" }, meta.exact ? `${held}.` : `${held}, ${clearOf(found.clear)}.`),
+      reason && !unknown ? el("p", { class: "note" }, `No shares outside: ${reason}.`) : null,
       body);
     const longest = Math.max(...["presence", "absence"].map((direction) => rows.filter((row) => row.direction === direction).length), 0);
     if (longest > most && !unknown) {
