@@ -181,7 +181,7 @@ def _widths(lines: Sequence[Mapping[str, str]], columns: Sequence[str], width: i
     room = width - sum(widths[name] for name in columns if name not in names) - 2 * (len(columns) - 1)
     if "label" in names:
         least = max(_NARROW, width_of(lines[0]["label"]))
-        widths["label"] = min(widths["label"], max(least, room // 3, room - widths["feature"]))
+        widths["label"] = min(widths["label"], max(least, 2 * room // 5, room - widths["feature"]))
         room -= widths["label"]
     widths["feature"] = min(widths["feature"], max(_NARROW, room))
     return widths

@@ -38,7 +38,6 @@ NOTES = ("the total of this label is not clear of its noise", "the total outside
 """Why a share or lift is NULL, numbered from 1."""
 WITHOUT: dict[str, tuple[int, ...]] = {"share_in": (1,), "share_out": (2,), "lift": (1,)}
 """The notes with which a measure is NULL."""
-_LIFT_ENDS = ("lift_low", "lift_high")
 _BLOCK = 1 << 14  # rows computed at once: the temporary arrays of one block fit into the processor's cache
 _TAKE = 1 << 22  # rows gathered at once, so that no text column reaches the 2 GiB limit of one Arrow array
 _LOOP = 1 << 12  # most groups that are selected one by one
@@ -273,15 +272,13 @@ class ScoredPairs:
         codes, sums = (cells.feature_code[rows], cells.label_code[rows]), self._sums(rows)
         clipped = information.clip_sums(*sums, np.int64(cells.total))
         lift = _lift(*(part.astype(np.float64) for part in clipped))
-        values, ends = {"share_in": information.shares(*clipped)[0], "lift": lift}, (lift, lift)
+        share, low, high = information.shares(*clipped)[0], lift, lift
         if self.noise_model is not None:
-            ends = intervals.ranges(self.noise_model, {"lift": lift}, sums, codes)["lift"]
+            low, high = intervals.ranges(self.noise_model, {"lift": lift}, sums, codes)["lift"]
             unclear = np.isin(self.noise_model.unclear(sums[2]), WITHOUT["lift"])
-            values, ends = (
-                {name: _blank(v, unclear) for name, v in values.items()},
-                tuple(_blank(v, unclear) for v in ends),
-            )
-        numbers = {"label_total": cells.in_users_units(sums[2])} | values | dict(zip(_LIFT_ENDS, ends, strict=True))
+            share, lift, low, high = (_blank(values, unclear) for values in (share, lift, low, high))
+        numbers = {"share_in": share, "lift": lift, "lift_low": low, "lift_high": high}
+        numbers["label_total"] = cells.in_users_units(sums[2])
         names = {"label": _gather(cells.labels, codes[1]), "feature": _gather(cells.features, codes[0])}
         return pa.table(names | {name: pa.array(v, pa.float64(), from_pandas=True) for name, v in numbers.items()})
 
@@ -472,7 +469,8 @@ class ScoredPairs:
             return np.zeros(len(clipped[0]))
         codes = self.cells.feature_code[rows], self.cells.label_code[rows]
         chance = self._judged.presence(self.noise_model, self._sums(rows), codes)
-        return verdicts.false_sign(chance, self._presence(rows, clipped), information.direction(*clipped))
+        shown, own = self._presence(rows, clipped), information.direction(*clipped)
+        return verdicts.false_sign(chance, shown, own, pooled=self._pooled is not None)
 
     @cached_property
     def _levels(self) -> NDArray[np.int16]:

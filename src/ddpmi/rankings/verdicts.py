@@ -55,10 +55,13 @@ _NEVER = 1e-290
 NODES = 17
 """At how many values of a label's noise its pairs are read."""
 _FEEL = 0.25  # a label's noise below this many deviations of the rest is added to it
+_LUCKY = 2.0  # how much wider noise is taken to be, where it was perhaps high because the sum had to reach a threshold
 _HIDDEN = 3.0  # deviations above the threshold from which on hardly any pair is hidden
 _LEAST = 0.02  # smallest factor of a label's total
 _HALF_OF_ALL = 0.5
-_UNMOVED = 10.0  # imagined pairs without any lift, in each octave
+_UNTOLD = 0.3  # the same as a part of the pairs counted, in octaves whose lifts are not precise
+_AGREED = 0.5  # how much a doubtful direction gains where the pooled reading agrees with it
+_UNMOVED = 3.0  # imagined pairs without any lift, in each octave
 _FINE = float(1 << 20)
 _LEVELS = 1 << 12
 LEVELS = _LEVELS + 1
@@ -144,6 +147,11 @@ class Readings:
             features = np.hypot(features, own * np.sqrt(np.maximum(noise_model.pairs_of_feature[codes[0]] - 1, 0)))
             labels = np.hypot(labels, own * np.sqrt(noise_model.pairs_of_label[codes[1]]))
         second = features * ratio
+        near_pair, near_feature = near_thresholds(noise_model, sums)
+        inside = ratio <= _HALF_OF_ALL
+        # Outside its label a pair is what its feature has beyond J, and a J that is high by chance looks like presence.
+        first = np.where(near_pair & ~inside, _LUCKY * first, first)
+        second = np.where(near_feature, _LUCKY * second, second)
         relative = np.divide(labels, label, out=np.full(len(joint), np.inf), where=label > 0)
         return cls(
             joint=joint,
@@ -152,7 +160,7 @@ class Readings:
             deviation=np.maximum(np.hypot(first, second), np.finfo(np.float64).tiny),
             relative=np.hypot(relative, noise.total),
             mixture=np.divide(second, first, out=np.full(len(joint), np.inf), where=first > 0),
-            inside=ratio <= _HALF_OF_ALL,
+            inside=inside,
         )
 
     def of_rows(self, rows: Any) -> Readings:
@@ -181,6 +189,20 @@ class Readings:
         return np.digitize(even, (0.25, 0.75))
 
 
+def near_thresholds(noise_model: NoiseModel, sums: Sums) -> tuple[Flags, Flags]:
+    """Return which pairs were released, and which features, because their noise was perhaps high."""
+    joint, feature, _ = sums
+    pair = np.zeros(len(joint), np.bool_)
+    if noise_model.threshold is not None:
+        above = (joint - int(noise_model.threshold)) / max(noise_model.sd, 1e-300)
+        pair = (above >= 0) & (above < _HIDDEN)
+    by_total = np.zeros(len(joint), np.bool_)
+    if noise_model.hides is not None and noise_model.hides.features == "by totals":
+        least = noise_model.hides.pairs
+        by_total = feature - least.threshold < _HIDDEN * least.sd
+    return pair, by_total
+
+
 def _octave(precision: Floats) -> Floats:
     """Return the position of each precision among the octaves, from 0."""
     return np.clip(np.log2(np.maximum(precision, _PRECISIONS[0])) - _LOWEST, 0, len(_PRECISIONS) - 1)
@@ -203,6 +225,8 @@ def tallied(noise_model: NoiseModel, sums: Sums, codes: Codes) -> Integers:
         shared = some.share
         law = np.where(shared < _FROM[0], some.law, _SHARED - 1 + np.digitize(shared, _FROM))
         counted = (shared < _FROM[-1]) & (some.relative < 1 / CLEAR_TOTAL)
+        if noise_model.hides is not None and noise_model.hides.features == "by totals":
+            counted &= ~near_thresholds(noise_model, _at(sums, rows))[1]
         if noise_model.threshold is not None:
             # Pairs near the threshold are released, or decide that their feature is released, because their noise is high.
             above = (some.feature * some.ratio - int(noise_model.threshold)) / some.deviation
@@ -284,8 +308,10 @@ def _weights(likelihood: Floats, counts: Floats) -> Floats:
     imagined = np.full((len(counts), parts), 1 / parts)
     narrow = _SIZES * _PRECISIONS[:, None]
     narrowest = np.maximum(np.sum(narrow <= _SMALLEST, axis=1) - 1, 0)
+    # Below 0, a lift that is not precise is almost one that is 0: readings say little about how many are.
+    unmoved = _UNMOVED + np.where(_PRECISIONS <= 1, _UNTOLD, 0.0) * counts.sum(axis=1)
     for side in (narrowest, narrowest + len(_SIZES)):
-        imagined[np.arange(len(counts)), side] += _UNMOVED / 2
+        imagined[np.arange(len(counts)), side] += unmoved / 2
     weights = np.full(imagined.shape, 1 / parts) if likelihood.size else imagined
     for _ in range(_ROUNDS if likelihood.size else 0):
         total = np.maximum(weights @ likelihood, _NEVER)
@@ -396,19 +422,23 @@ class Judge:
         return chances(self.prior, self.labels, noise_model, sums, codes)
 
 
-def false_sign(chance: Floats, presence: Flags, own: Flags) -> Floats:
+def false_sign(chance: Floats, presence: Flags, own: Flags, *, pooled: bool) -> Floats:
     """Return the probability that the direction shown is wrong: at least 0.5 where a pair's own sums say the opposite.
 
     Args:
         chance: The probability of presence.
         presence: Whether presence is shown.
         own: Whether the released sums of the pair alone show presence.
+        pooled: Whether the direction shown comes from the other labels of the feature too.
 
-    >>> false_sign(np.array([0.9, 0.9, 0.4]), np.array([True, False, True]), np.array([True, True, False])).round(2).tolist()
+    >>> shown, own = np.array([True, False, True]), np.array([True, True, False])
+    >>> false_sign(np.array([0.9, 0.9, 0.4]), shown, own, pooled=False).round(2).tolist()
     [0.1, 0.9, 0.6]
     """
     found = np.where(presence, 1 - chance, chance)
-    return np.where(presence == own, found, np.maximum(found, 0.5))
+    # Where other labels agree, doubtful directions are right more often; clear ones hardly are.
+    agreed = found * (1 - _AGREED * np.minimum(found, 0.5)) if pooled else found
+    return np.where(presence == own, agreed, np.maximum(found, 0.5))
 
 
 def cut(levels: Integers) -> int:

@@ -115,7 +115,7 @@ def _title(ranking: Ranking, label: str, counts: tuple[int, int]) -> str:
     return f"{name}: {clear:,} of {_several(pairs)} {'is' if clear == 1 else 'are'} clear"
 
 
-def _seed_side(ranking: Ranking, by_label: Mapping[str, Rows]) -> str:
+def _seed_side(ranking: Ranking, by_label: Mapping[str, object]) -> str:
     """Return the label of the seed, if the labels were made by a seed and both sides would be shown."""
     seed = ranking.words.seed
     return seed if seed is not None and seed in by_label else ""
