@@ -144,9 +144,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert page.data["meta"]["labels"][0]["name"].startswith('"></script><script>alert')
 
 
-@pytest.mark.parametrize(
-    ("labels", "features", "name"), [(200, 400, "word {}"), (200, 300, "w" * 500 + "{}"), (2491, 12, "{}")]
-)
+@pytest.mark.parametrize(("labels", "features", "name"), [(200, 150, "w" * 500 + "{}"), (2491, 9, "{}")])
 def test_the_page_is_bounded_and_says_what_was_cut(tmp_path: Path, labels: int, features: int, name: str) -> None:
     """A page of many labels stays below 2 MB, keeps the best rows of each, and says how many findings it holds."""
     counts = {
