@@ -130,8 +130,15 @@ def test_what_is_seen_can_be_downloaded(browser: Browser, page_of_drinks: Path) 
         go(page, "pairs")
         page.get_by_label("feature contains").fill("tea")
         with page.expect_download() as download:
-            page.get_by_role("button", name="Download CSV").click()
+            page.locator("#panel-pairs").get_by_role("button", name="Download CSV").click()
         text = download.value.path().read_text(encoding="utf-8-sig")
+        for view, held in (("labels", "2016"), ("features", "cola")):
+            go(page, view)
+            page.locator(f"#panel-{view} input[type=search]").fill(held)
+            with page.expect_download() as download:
+                page.locator(f"#panel-{view}").get_by_role("button", name="Download CSV").click()
+            part = csv.DictReader(io.StringIO(download.value.path().read_text(encoding="utf-8-sig")))
+            assert {row[view.removesuffix("s")] for row in part} == {held}
         assert seen.nothing_wrong()
     rows = list(csv.DictReader(io.StringIO(text)))
     wanted = [row for row in ranking.to_dicts() if row["feature"] == "tea"]
@@ -213,7 +220,7 @@ def test_a_downloaded_formula_is_text(browser: Browser, tmp_path: Path) -> None:
     with opened(browser, report(hostile(), tmp_path / "p.html")) as (page, _):
         go(page, "pairs")
         with page.expect_download() as download:
-            page.get_by_role("button", name="Download CSV").click()
+            page.locator("#panel-pairs").get_by_role("button", name="Download CSV").click()
         text = download.value.path().read_text(encoding="utf-8-sig")
     cells = {cell for row in csv.reader(io.StringIO(text)) for cell in row[:2]}
     assert {f"'{EVIL[4]}", f"'{EVIL[5]}"} <= cells

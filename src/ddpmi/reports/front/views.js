@@ -99,6 +99,16 @@ class Explorer {
     this.root.scrollIntoView();
   }
 
+  // Write the rows that are seen, with all numbers that the page holds of them.
+  save(rows) {
+    const { meta } = this;
+    const names = ["rank", "direction", "clear", ...meta.numbers, "note"];
+    const stamp = meta.notice ? [meta.notice] : [];
+    const heads = [...stamp.map(() => "notice"), "feature", "label", ...names];
+    download("findings.csv", csv(heads, rows.map((row) => [
+      ...stamp, this.featureName(row.feature), this.labelName(row.label), ...names.map((name) => row[name])])));
+  }
+
   labelName(label) { return this.meta.labels[label].name; }
   featureName(feature) { return this.meta.features[feature]; }
   toFeature(row) { this.go("features", { feature: this.featureName(row.feature) }); }
@@ -115,6 +125,8 @@ const select = (title, value, options, onchange) =>
 const check = (title, checked, onchange) =>
   el("label", { class: "check" }, el("input", { type: "checkbox", checked, onchange: (event) => onchange(event.target.checked) }), title);
 
+const saving = (onclick) => el("button", { type: "button", onclick }, "Download CSV");
+
 const status = () => el("p", { class: "status", role: "status" });
 
 const clearOf = (count) => (count ? `${count.toLocaleString("en")} of them clear` : "none of them clear");
@@ -130,12 +142,12 @@ class LabelsView {
     this.cards = el("div");
     this.more = el("button", { type: "button", class: "more-button", onclick: () => { this.most += CARDS; this.update(); } });
     const change = (changes) => { place.set(changes); this.most = CARDS; this.update(); };
-    const controls = meta.labels.length > 1
-      ? el("div", { class: "controls" },
-        input(`Find a ${meta.words.label}`, place.get("label") || place.get("find"), (find) => change({ find, label: "" })),
-        select("Order by", place.get("order") || this.standard, orders, (order) => change({ order: order === this.standard ? "" : order })))
-      : null;
-    this.nodes = [controls, legend(meta.exact), this.status, this.cards, this.more].filter(Boolean);
+    const many = meta.labels.length > 1;
+    const controls = el("div", { class: "controls" },
+      many ? input(`Find a ${meta.words.label}`, place.get("label") || place.get("find"), (find) => change({ find, label: "" })) : null,
+      many ? select("Order by", place.get("order") || this.standard, orders, (order) => change({ order: order === this.standard ? "" : order })) : null,
+      saving(async () => page.save((await this.rows()).flat())));
+    this.nodes = [controls, legend(meta.exact), this.status, this.cards, this.more];
   }
 
   chosen() {
@@ -149,10 +161,13 @@ class LabelsView {
     return found.sort((a, b) => (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : a - b));
   }
 
+  // The rows of the labels that are seen.
+  rows() { return Promise.all(this.chosen().slice(0, this.most).map((label) => this.page.source.ofLabel(label))); }
+
   async update() {
     const labels = this.chosen();
     const some = labels.slice(0, this.most);
-    const rows = await Promise.all(some.map((label) => this.page.source.ofLabel(label)));
+    const rows = await this.rows();
     this.cards.replaceChildren(...some.map((label, place) => this.card(label, rows[place])));
     const words = this.page.meta.words.labels;
     this.status.textContent = labels.length === 0 ? `No ${words[0]} has this name.` : `${some.length.toLocaleString("en")} of ${plural(labels.length, ...words)} shown.`;
@@ -191,12 +206,13 @@ class FeaturesView {
     this.status = status();
     this.list = el("ul", { class: "picks" });
     this.chart = el("div", { "aria-live": "polite" });
-    this.text = place.get("feature");
+    this.text = "";
+    this.feature = -1;
     this.nodes = [
-      el("div", { class: "controls" }, input(`Find a ${meta.words.feature}`, "", (text) => { this.text = text; this.update(true); })),
+      el("div", { class: "controls" }, input(`Find a ${meta.words.feature}`, "", (text) => { this.text = text; this.update(true); }),
+        saving(async () => page.save(this.feature < 0 ? [] : await page.source.ofFeature(this.feature)))),
       legend(meta.exact), this.status,
       el("div", { class: "two" }, this.list, this.chart)];
-    this.text = "";
   }
 
   async update(first = false) {
@@ -220,6 +236,7 @@ class FeaturesView {
   }
 
   async draw(feature) {
+    this.feature = feature;
     if (feature < 0) { this.chart.replaceChildren(); return; }
     const { source, meta } = this.page;
     const rows = await source.ofFeature(feature);
@@ -252,7 +269,7 @@ class PairsView {
         input(`${meta.words.label} contains`, place.get("in"), (text) => change({ in: text })),
         select("Direction", place.get("direction"), [["", "both"], ["presence", "more common"], ["absence", "less common"]], (direction) => change({ direction })),
         check("Only clear findings", place.get("clear") === "1", (clear) => change({ clear })),
-        el("button", { type: "button", onclick: () => this.save() }, "Download CSV")),
+        saving(async () => page.save(await page.source.find(this.question())))),
       this.status,
       el("div", { class: "wide", role: "region", "aria-label": "All findings", tabindex: "0" },
         el("table", { class: "pairs" }, this.caption, el("thead", {}, el("tr", {}, this.heads.map((head) => head.cell))), this.body)),
@@ -318,15 +335,6 @@ class PairsView {
   row(row) {
     return el("tr", { class: row.clear ? "" : "unclear", title: row.note }, this.heads.map(({ column }) =>
       el(column.head ? "th" : "td", { scope: column.head ? "row" : null, class: classOf(column) }, column.cell(row))));
-  }
-
-  async save() {
-    const { meta } = this.page;
-    const rows = await this.page.source.find(this.question());
-    const names = ["rank", "direction", "clear", ...meta.numbers, "note"];
-    const heads = [...(meta.notice ? ["notice"] : []), "feature", "label", ...names];
-    download("findings.csv", csv(heads, rows.map((row) => [
-      ...(meta.notice ? [meta.notice] : []), this.page.featureName(row.feature), this.page.labelName(row.label), ...names.map((name) => row[name])])));
   }
 }
 
