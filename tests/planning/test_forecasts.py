@@ -25,7 +25,7 @@ def plan_of(**options: Any) -> Plan:
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
 @pytest.mark.parametrize("pairs", [1, 10, 25, 90])
 def test_half_of_the_pairs_with_that_many_usual_units_are_released(mechanism: str, pairs: int) -> None:
-    """The sum of so many units of the usual weight is at the threshold; the chance of a wrong count is below 1e-8."""
+    """The sum of that number of units of the usual weight is at the threshold; the chance of a wrong count is below 1e-8."""
     plan = plan_of(mechanism=mechanism)
     noise = plan.calibration.tables["pairs"]
     weight = weight_of_equal_pairs(plan.calibration.bounding, pairs)

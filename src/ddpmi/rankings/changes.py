@@ -131,7 +131,7 @@ def times_the_noise(one: tuple[Floats, Floats, Floats], two: tuple[Floats, Float
 
 
 def clear_of_noise(beyond: Floats) -> Flags:
-    """Return which differences are clear, among so and so many, each given in half widths.
+    """Return which of several differences are clear, each given in half widths.
 
     >>> clear_of_noise(np.array([0.3, 2.5, 0.9, 1.1])).tolist()
     [False, True, False, False]
