@@ -311,7 +311,8 @@ def line_of(name: str, found: dict[str, Any]) -> str:
     )
     return (
         f"{name:<34} draws {found['draws']:>3} rows {found['rows']:>8} clear {found['clear']:>7} wrong {found['wrong']:.3f}"
-        f" ({found['wrong_pooled']:.3f}) small {found['small_wrong']:.3f} ({found['small_wrong_pooled']:.3f} of {found['small_clear_rows']})"
+        f" ({found['wrong_pooled']:.3f})"
+        f" small {found['small_wrong']:.3f} ({found['small_wrong_pooled']:.3f} of {found['small_clear_rows']})"
         f" unbounded {found['wrong_unbounded']:.3f} far {found['far_clear']:.3f} of {found['far']} | {worst} | {bins}"
     )
 
