@@ -122,6 +122,13 @@ class ListedPairs:
         first = np.unique(label, return_index=True)[1]
         return dict(zip(names.to_pylist(), self.rows["label_total"].take(first).to_pylist(), strict=True))
 
+    def of_features(self, names: Sequence[str]) -> pa.Table:
+        """Return the rows of some features as they are listed."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        return self.rows.filter(pc.is_in(self.rows["feature"], value_set=pa.array(list(names), pa.string())))
+
     def of_labels(self, names: Sequence[str]) -> pa.Table:
         """Return the rows of some labels as they are listed."""
         import pyarrow as pa

@@ -293,6 +293,17 @@ class ScoredPairs:
         rows = self.order[wanted[self.cells.label_code[self.order]]]
         return self._assemble(rows, self._ranks_of(rows))
 
+    def of_features(self, names: Sequence[str]) -> pa.Table:
+        """Return the pairs of some features, best first, with the ranks they have among all pairs."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        codes = pc.index_in(pa.array(list(names), pa.string()), value_set=self.cells.features.cast(pa.string()))
+        wanted = np.isin(self.cells.feature_code, codes.drop_null().to_numpy())
+        some = np.flatnonzero(wanted)
+        rows = some[order_of(self.key[some], self.cells.joint[some])]
+        return self._assemble(rows, self._ranks_of(rows))
+
     def counts_in_labels(self) -> dict[str, tuple[int, int]]:
         """Return for each label with pairs how many it has, and how many of them are clear."""
         code, count = self.cells.label_code, len(self.cells.labels)

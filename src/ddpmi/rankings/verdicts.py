@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 WRONG = 0.05
 """The largest expected share of wrong directions among the pairs that are clear."""
+DOUBTFUL = 0.2
+"""A pair with a larger false_sign is never clear."""
 _BLOCK = 1 << 14
 # Readings z are counted in cells that are narrow around 0: z = 2 sinh(_STEP k).
 _STEP = 0.075
@@ -456,11 +458,13 @@ def cut(levels: Integers) -> int:
     >>> counts = np.zeros(4097, np.int64)
     >>> counts[[0, 410, 2048]] = 3, 2, 1
     >>> cut(counts)  # the pairs of the first two levels have a mean of 0.04
-    2048
+    820
     """
     held = np.cumsum(levels * np.arange(len(levels)))
     fine = held <= WRONG * _LEVELS * np.cumsum(levels)
-    return int(np.flatnonzero(fine)[-1]) + 1 if fine.any() else 0
+    found = int(np.flatnonzero(fine)[-1]) + 1 if fine.any() else 0
+    # Without this limit many certain pairs would make doubtful ones clear, and those are mostly of the smallest labels.
+    return min(found, int(DOUBTFUL * _LEVELS) + 1)
 
 
 def level_of(false_sign: Floats) -> Integers:
