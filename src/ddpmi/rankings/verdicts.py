@@ -456,9 +456,9 @@ def cut(levels: Integers) -> int:
         levels: How many pairs have each level, as `level_of` gives it.
 
     >>> counts = np.zeros(4097, np.int64)
-    >>> counts[[0, 410, 2048]] = 3, 2, 1
-    >>> cut(counts)  # the pairs of the first two levels have a mean of 0.04
-    820
+    >>> counts[[0, 410, 800]] = 3, 2, 3
+    >>> cut(counts)  # the pairs of the first two levels have a mean of 0.04, all have one of 0.1
+    800
     """
     held = np.cumsum(levels * np.arange(len(levels)))
     fine = held <= WRONG * _LEVELS * np.cumsum(levels)
