@@ -61,6 +61,7 @@ _LUCKY = 2.0  # how much wider noise is taken to be, where it was perhaps high b
 _HIDDEN = 3.0  # deviations above the threshold from which on hardly any pair is hidden
 _LEAST = 0.02  # smallest factor of a label's total
 _HALF_OF_ALL = 0.5
+_UNSURE = 0.5  # no direction is more probable than the other
 _AGREED = 0.5  # how much a doubtful direction gains where the pooled reading agrees with it
 _UNMOVED = 3.0  # imagined pairs without any lift, in each octave
 _UNTOLD = 0.3  # the same as a part of the pairs counted, in octaves whose lifts are not precise
@@ -445,8 +446,8 @@ def false_sign(chance: Floats, presence: Flags, own: Flags, *, pooled: bool) -> 
     """
     found = np.where(presence, 1 - chance, chance)
     # Where other labels agree, doubtful directions are right more often; clear ones hardly are.
-    agreed = found * (1 - _AGREED * np.minimum(found, 0.5)) if pooled else found
-    return np.where(presence == own, agreed, np.maximum(found, 0.5))
+    agreed = np.where(found < _UNSURE, found * (1 - _AGREED * found), found) if pooled else found
+    return np.where(presence == own, agreed, np.maximum(found, _UNSURE))
 
 
 def cut(levels: Integers) -> int:
