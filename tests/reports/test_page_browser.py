@@ -113,7 +113,7 @@ def test_the_symmetric_view_shows_the_labels_of_a_feature(browser: Browser, page
     """A searched feature has one row for each label, and a row leads back to its label."""
     with opened(browser, page_of_drinks) as (page, seen):
         go(page, "features")
-        page.get_by_label("Find a feature").first.fill("col")
+        page.locator("#panel-features input[type=search]").fill("col")
         page.locator("#panel-features .picks button").first.click()
         assert page.locator("#panel-features h3").inner_text() == "cola"
         rows = page.locator("#panel-features .rows li:not(.axis) .name").all_inner_texts()

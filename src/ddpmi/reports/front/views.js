@@ -144,7 +144,7 @@ class LabelsView {
     const change = (changes) => { place.set(changes); this.most = CARDS; this.update(); };
     const many = meta.labels.length > 1;
     const controls = el("div", { class: "controls" },
-      many ? input(`Find a ${meta.words.label}`, place.get("label") || place.get("find"), (find) => change({ find, label: "" })) : null,
+      many ? input(`Search ${meta.words.labels[1]}`, place.get("label") || place.get("find"), (find) => change({ find, label: "" })) : null,
       many ? select("Order by", place.get("order") || this.standard, orders, (order) => change({ order: order === this.standard ? "" : order })) : null,
       saving(async () => page.save((await this.rows()).flat())));
     this.nodes = [controls, legend(meta.exact), this.status, this.cards, this.more];
@@ -209,7 +209,7 @@ class FeaturesView {
     this.text = "";
     this.feature = -1;
     this.nodes = [
-      el("div", { class: "controls" }, input(`Find a ${meta.words.feature}`, "", (text) => { this.text = text; this.update(true); }),
+      el("div", { class: "controls" }, input(`Search ${meta.words.features[1]}`, "", (text) => { this.text = text; this.update(true); }),
         saving(async () => page.save(this.feature < 0 ? [] : await page.source.ofFeature(this.feature)))),
       legend(meta.exact), this.status,
       el("div", { class: "two" }, this.list, this.chart)];
@@ -393,7 +393,7 @@ class CourseView {
     const { meta } = page;
     this.nodes = [
       el("p", { class: "soft" }, `The share of each ${meta.words.feature} inside each ${meta.words.label}, in their own order. Bars are 95% intervals; hollow points may be noise.`),
-      el("div", { class: "controls" }, input(`Find a ${meta.words.feature}`, "", (text) => { this.text = text; this.update(); })),
+      el("div", { class: "controls" }, input(`Search ${meta.words.features[1]}`, "", (text) => { this.text = text; this.update(); })),
       this.status, this.body];
   }
 
