@@ -31,7 +31,7 @@ _LEFT = ("feature", "label", "verdict")
 _HEADS = {"share_in": "inside", "share_out": "outside", "lift": "times", "direction": "direction"}
 _NARROW = 8  # least width of a name, in terminal cells
 _NOTEBOOK = 120  # terminal cells that a notebook has room for, about
-_RANKED = 72  # narrower terminals show no ranks
+_RANKED = 74  # narrower terminals show no ranks
 #: From this width on the interval of a column is shown beside it.
 _INTERVALS = {"share_in": 116, "share_out": 116, "lift": 136, "mi": 150}
 _PALE = ' style="opacity:0.55"'

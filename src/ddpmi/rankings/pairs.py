@@ -431,14 +431,15 @@ class ScoredPairs:
         lift = _lift(*(s.astype(np.float64) for s in sums))
         values = {"mi": mi, "share_in": inside, "share_out": outside, "lift": lift}
         ends = {name: (value, value) for name, value in values.items()}
-        notes = np.zeros(len(rows), np.int8)
+        notes: Integers = np.zeros(len(rows), np.int8)
         if self.noise_model is not None:
             codes = cells.feature_code[rows], cells.label_code[rows]
             ends = intervals.ranges(self.noise_model, values, (joint, feature, label), codes)
             notes = self.noise_model.unclear(label)
             for name in ("share_in", "share_out", "lift"):
                 without = np.isnan(values[name]) | np.isin(notes, WITHOUT[name])
-                values[name], ends[name] = _blank(values[name], without), tuple(_blank(v, without) for v in ends[name])
+                low, high = ends[name]
+                values[name], ends[name] = _blank(values[name], without), (_blank(low, without), _blank(high, without))
         scale = nats(self.base)
         found: dict[str, Any] = {
             "joint": cells.in_users_units(joint),
