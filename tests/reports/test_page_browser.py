@@ -183,6 +183,15 @@ def test_a_link_leads_back_to_what_was_seen(browser: Browser, page_of_drinks: Pa
         before, address = column(page, 3), page.url
     with opened(browser, address) as (page, seen):
         assert column(page, 3) == before
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        assert column(page, 3) == before
+        page.evaluate("location.hash = 'view=features&feature=cola'")
+        page.locator("#panel-features h3").wait_for()
+        assert page.locator("#panel-features h3").inner_text() == "cola"
+        page.go_back()
+        page.go_back()
+        page.locator("#panel-pairs tbody tr").first.wait_for()
         assert page.get_by_label("feature contains").input_value() == "tea"
         assert seen.nothing_wrong()
 

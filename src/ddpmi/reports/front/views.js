@@ -9,7 +9,9 @@ const TRENDS = 12;
 
 // What is seen is kept in the address after #, so that a link leads back to it.
 class Place {
-  constructor() { this.values = new URLSearchParams(location.hash.slice(1)); }
+  constructor() { this.values = new URLSearchParams(Place.isLink() ? location.hash.slice(1) : ""); }
+  // Links to a part of the page, such as #main, say nothing about views.
+  static isLink() { return location.hash.includes("="); }
   get(name) { return this.values.get(name) ?? ""; }
   set(changes) {
     for (const [name, value] of Object.entries(changes)) {
@@ -80,9 +82,9 @@ class Explorer {
 
   // Somebody followed a link to another view of this page.
   follow() {
+    if (location.hash.length > 1 && !Place.isLink()) return;
     const place = new Place();
     const id = place.get("view") || "labels";
-    if (location.hash && !place.values.size) return;
     if (!this.views.some((view) => view.id === id) || String(place.values) === String(this.place.values)) return;
     this.place = place;
     for (const view of this.views) { view.made = null; this.panels[view.id].replaceChildren(); }
