@@ -22,12 +22,12 @@ from ddpmi.information import scores
 from ddpmi.rankings import certainty, charts, display, drawings, orders, views
 from ddpmi.rankings.cells import COLUMNS, Released, read
 from ddpmi.rankings.labels import check_known, natural_order
+from ddpmi.rankings.listed import ListedPairs
 from ddpmi.rankings.noise_model import NoiseModel
 from ddpmi.rankings.pairs import (
     SCORE,
     Coded,
     Direction,
-    ListedPairs,
     Per,
     ScoredPairs,
     check_top,
