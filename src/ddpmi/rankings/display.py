@@ -306,7 +306,7 @@ def _write_json(table: pa.Table, path: Path) -> None:
         out.write("[")
         for start in range(0, table.num_rows, _JSON_ROWS):
             rows = table.slice(start, _JSON_ROWS).to_pylist()
-            lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
+            lines = (text.json_safe(json.dumps(row, ensure_ascii=False, allow_nan=False)) for row in rows)
             out.write(("\n" if start == 0 else ",\n") + ",\n".join(lines))
         out.write("\n]\n")
 
