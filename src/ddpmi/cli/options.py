@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,13 +12,15 @@ from cyclopts import Group, Parameter
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from ddpmi.cli.settings import Settings
     from ddpmi.curator.observations import Observations
     from ddpmi.pipeline.bounds import Bounds
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step, Table
     from ddpmi.planning.plan import Plan
+    from ddpmi.privacy.budget import Budget
 
 
 COLUMNS = Group("Columns and rows: what is counted", sort_key=1)
@@ -190,8 +192,8 @@ class EngineOptions:
             conf[place] = self.master
         return {"engine": self.engine, "conf": conf}
 
-    def data(self, paths: list[str] | None) -> list[str] | Table:
-        """Return what is to be observed: the paths, or the table of --table.
+    def data(self, paths: list[str] | None, default: Sequence[str] = ()) -> list[str] | Table:
+        """Return what is to be observed: the paths, the table of --table, or the files of the settings.
 
         >>> EngineOptions(engine="spark", table="db.visits").data(None)
         Table(name='db.visits')
@@ -202,11 +204,11 @@ class EngineOptions:
             raise InputError("DATA and --table were both given.", hint="leave one of them out")
         if self.table is not None:
             return table(self.table)
-        if not paths:
+        if not paths and not default:
             raise InputError(
                 "There is no DATA.", hint="name files, or with Spark a table: --engine spark --table db.visits"
             )
-        return paths
+        return paths or list(default)
 
 
 @Parameter(name="*", group=READING)
@@ -323,10 +325,10 @@ class KeyOptions:
 class PrivacyOptions:
     """What is promised, and how the budget is used."""
 
-    epsilon: Annotated[str, Parameter(metavar="E")]
-    """Privacy loss of this release. 1 is a usual choice; a smaller number protects more."""
-    delta: Annotated[str, Parameter(metavar="D")]
-    """Probability that the promise fails. Choose it well below 1 divided by the number of units, for example 1e-7."""
+    epsilon: Annotated[str | None, Parameter(metavar="E")] = None
+    """Privacy loss of this release; it is needed. 1 is a usual choice; a smaller number protects more."""
+    delta: Annotated[str | None, Parameter(metavar="D")] = None
+    """Probability that the promise fails: well below 1 divided by the number of units. The default is 1e-8."""
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto"
     """Kind of noise. auto takes the one with the lower threshold or, if there is no threshold, with less noise."""
     shares: Annotated[str | None, Parameter(metavar="TABLE=SHARE,...", help=_SHARES_HELP)] = None
@@ -349,6 +351,18 @@ class PrivacyOptions:
     row_local: Annotated[bool, Parameter(show_default=False)] = False
     """You declare that each row of a view depends on the records of one unit alone. If false, the promise is void."""
 
+    def budget(self) -> Budget:
+        """Return the budget. Epsilon is always typed, because it is what a release spends."""
+        from ddpmi.planning.plan import DEFAULT_DELTA
+        from ddpmi.privacy.budget import Budget
+
+        if self.epsilon is None:
+            raise InputError(
+                "--epsilon is missing: how much privacy this release may spend.",
+                hint="1 is a usual choice, a smaller number protects more: --epsilon 1",
+            )
+        return Budget(self.epsilon, DEFAULT_DELTA if self.delta is None else self.delta)
+
     def declared(self, columns: ColumnOptions) -> bool | Literal["units"]:
         """Return what is declared about duplicates; counts declare it themselves."""
         from ddpmi.curator.door import check_distinct
@@ -370,15 +384,24 @@ class PlanOptions:
     bounds: BoundOptions
     keys: KeyOptions
 
+    def with_settings(self, settings: Settings) -> PlanOptions:
+        """Fill in what was not given from the file of settings."""
+        columns = settings.with_columns(self.columns)
+        return replace(
+            self,
+            columns=columns,
+            privacy=settings.with_delta(self.privacy),
+            bounds=settings.with_clip(self.bounds, columns),
+        )
+
     def plan(self) -> Plan:
         """Return the plan of the release."""
         from ddpmi.planning.plan import Plan
-        from ddpmi.privacy.budget import Budget
 
         privacy = self.privacy
         distinct = privacy.declared(self.columns)
         options = {
-            "budget": Budget(privacy.epsilon, privacy.delta),
+            "budget": privacy.budget(),
             "distinct": distinct,
             "row_local": privacy.row_local,
             "sample_rate": privacy.sample_rate,
@@ -444,10 +467,10 @@ WHY = Annotated[
 class ReleaseOptions:
     """Which ledger is charged and where the release goes."""
 
-    ledger: Annotated[Path, Parameter(metavar="FILE")]
-    """Ledger that is charged for the release. Make one with ddpmi ledger create."""
-    output: Annotated[Path, Parameter(name=["--output", "-o"], metavar="DIR")]
-    """Folder to write. It must not exist."""
+    ledger: Annotated[Path | None, Parameter(metavar="FILE")] = None
+    """Ledger that is charged for the release. The default is that of ddpmi.toml, or the only *.ledger in this folder."""
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="DIR")] = None
+    """Folder to write. It must not exist. The default is a new one, named after the data."""
     release_id: Annotated[str | None, Parameter(metavar="ID")] = None
     """Name for retries, for example visits-2026. An id that was charged before returns its release and draws no new noise."""
     who: WHO = ""
@@ -456,6 +479,32 @@ class ReleaseOptions:
     """What the release is for."""
     expect_head: Annotated[str | None, Parameter(metavar="HEAD")] = None
     """Line that ddpmi ledger head printed before. A ledger that does not contain it, such as an old copy, is refused."""
+
+
+    def destination(self, data: list[str] | Table, command: str) -> Destination:
+        """Return ledger and folder, also where they were not given.
+
+        Args:
+            data: What is released: a folder without a name is named after it.
+            command: The command, for the hint.
+        """
+        from ddpmi.cli import paths
+
+        output = paths.new_release_folder(data, self.release_id) if self.output is None else self.output
+        given = {name: getattr(self, name) for name in ("release_id", "who", "why", "expect_head")}
+        return Destination(ledger=paths.find_ledger(self.ledger, command), output=output, **given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Which ledger is charged and where a release goes."""
+
+    ledger: Path
+    output: Path
+    release_id: str | None
+    who: str
+    why: str
+    expect_head: str | None
 
 
 def shares_of(text: str) -> dict[str, str]:

@@ -12,6 +12,8 @@ from ddpmi.pipeline.steps import render
 from ddpmi.privacy.budget import shortest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step
     from ddpmi.planning.plan import Plan
@@ -34,13 +36,13 @@ _ONE_PAIR_ADVICE = (
 )
 
 
-def explain(plan: Plan, dialect: Dialect, *, steps: list[Step] | None = None, encoding: str | None = "") -> str:
+def explain(plan: Plan, dialect: Dialect, *, steps: Sequence[Step] | None = None, encoding: str | None = "") -> str:
     """Describe a plan; the same text appears on the command line, in reports and beside a receipt.
 
     Args:
         plan: The plan.
         dialect: The engine's spelling.
-        steps: The SQL that will run; by default that of plain columns. Counts and expressions have other steps.
+        steps: The SQL that will run, if it is to be shown. Counts and expressions have other steps than plain columns.
         encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
     """
     parts = [
@@ -54,7 +56,7 @@ def explain(plan: Plan, dialect: Dialect, *, steps: list[Step] | None = None, en
         ("Relies on", "\n".join(plan.relies_on)),
         (
             f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to",
-            render(plan.steps(dialect) if steps is None else steps),
+            "" if steps is None else render(list(steps)),
         ),
     ]
     return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"

@@ -17,6 +17,7 @@ from ddpmi.cli.options import (
     PrivacyOptions,
 )
 from ddpmi.cli.output import Progress, example, put
+from ddpmi.cli.settings import read_settings
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,14 +40,15 @@ def plan(
     /,
     *,
     columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
-    privacy: PrivacyOptions,
+    privacy: PrivacyOptions = PrivacyOptions(),  # noqa: B008
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: EngineOptions = EngineOptions(),  # noqa: B008
     simulate: Annotated[str | None, Parameter(metavar="HINTS", help=_SIMULATE_HELP)] = None,
+    sql: Annotated[bool, Parameter(show_default=False)] = False,
     format: Literal["text", "json"] = "text",  # noqa: A002 - the option's name
 ) -> None:
-    """Print what a release would do and cost: shares, noise, thresholds and SQL. Free.
+    """Print what a release would do and cost: shares, noise and thresholds. Free.
 
     Args:
         data: The rows.
@@ -56,16 +58,19 @@ def plan(
         keys: Which keys can be released.
         reading: Which engine reads the data.
         simulate: Public hints.
+        sql: Add the SQL that will run.
         format: Print text for people, or JSON.
     """
     from ddpmi.pipeline.dialects import DUCKDB, SPARK
     from ddpmi.planning.explain import explain, plan_numbers
 
-    chosen = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).plan()
+    settings = read_settings()
+    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
+    chosen = options.plan()
     keywords = reading.keywords()
     encoding: str | None = ""
-    if data or reading.table is not None:
-        encoding = columns.observe(reading.data(data), **keywords).source.encoding
+    if data or settings.files or reading.table is not None:
+        encoding = options.columns.observe(reading.data(data, settings.files), **keywords).source.encoding
     elif columns.need_data:
         raise InputError(
             "Columns or rows are named, but there is no DATA to check them in.",
@@ -78,7 +83,8 @@ def plan(
         put(json.dumps(plan_numbers(chosen) | more, indent=2) + "\n")
     else:
         dialect = SPARK if reading.engine == "spark" else DUCKDB
-        put(explain(chosen, dialect, steps=columns.sql_of(chosen, dialect), encoding=encoding))
+        steps = options.columns.sql_of(chosen, dialect) if sql else None
+        put(explain(chosen, dialect, steps=steps, encoding=encoding))
 
 
 def _put_simulation(plan: Plan, hints: str, *, json_: bool) -> None:

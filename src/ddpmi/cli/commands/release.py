@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from ddpmi.cli.options import (
     BoundOptions,
     ColumnOptions,
     Data,
+    Destination,
     KeyOptions,
     PlanOptions,
     PrivacyOptions,
@@ -17,6 +19,7 @@ from ddpmi.cli.options import (
     ReleaseOptions,
 )
 from ddpmi.cli.output import Progress, example, say, warn_if_empty
+from ddpmi.cli.settings import read_settings
 from ddpmi.errors import DdpmiError, LedgerError
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from cyclopts import App
 
     from ddpmi.ledger.ledger import Ledger
+    from ddpmi.pipeline.steps import Table
+    from ddpmi.planning.plan import Plan
     from ddpmi.releases.release import Release
 
 
@@ -32,9 +37,9 @@ def release(
     data: Data = None,
     /,
     *,
-    to: ReleaseOptions,
-    columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
-    privacy: PrivacyOptions,
+    to: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - a frozen value
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008
+    privacy: PrivacyOptions = PrivacyOptions(),  # noqa: B008
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008
@@ -50,17 +55,27 @@ def release(
         keys: Which keys can be released.
         reading: How the data is read.
     """
-    make_release(data, to, PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys), reading)
+    settings = read_settings()
+    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
+    source = reading.data(data, settings.files)
+    plan = options.plan()
+    make_release(source, to.destination(source, again("release", source, privacy)), plan, options.columns, reading)
 
 
-def make_release(data: list[str] | None, to: ReleaseOptions, options: PlanOptions, reading: ReadingOptions) -> Release:
+def again(command: str, source: list[str] | Table, privacy: PrivacyOptions) -> str:
+    """Return a command in short, to be typed again once there is a ledger."""
+    data = " ".join(map(shlex.quote, source)) if isinstance(source, list) else f"--table {shlex.quote(source.name)}"
+    return f"ddpmi {command} {data} --epsilon {privacy.epsilon or 1}"
+
+
+def make_release(
+    source: list[str] | Table, to: Destination, plan: Plan, columns: ColumnOptions, reading: ReadingOptions
+) -> Release:
     """Release the data, and print how many pairs it has and what budget is left.
 
     Everything that can be checked without budget is checked before the ledger is charged.
     """
-    plan = options.plan()
-    keywords = reading.keywords()
-    obs = options.columns.observe(reading.data(data), **keywords)
+    obs = columns.observe(source, **reading.keywords())
     ledger = paths.open_ledger(to.ledger, expect_head=to.expect_head)
     charged_before = was_charged(ledger, to)
     if not charged_before:
@@ -87,7 +102,7 @@ def make_release(data: list[str] | None, to: ReleaseOptions, options: PlanOption
     return found
 
 
-def was_charged(ledger: Ledger, to: ReleaseOptions) -> bool:
+def was_charged(ledger: Ledger, to: Destination) -> bool:
     """Tell whether the release id was charged before. Then its stored release is returned."""
     return to.release_id is not None and ledger.find(to.release_id) is not None
 
