@@ -168,7 +168,7 @@ def sensitivity_replay(
 
 def moved_between(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table], plan: Plan) -> list[Moved]:
     """Compare the change between two results of `exact_sums` that differ by one unit with what the plan declares."""
-    declared = sensitivities(plan.calibration.bounding, units=plan.space == "units")
+    declared = sensitivities(plan.calibration.bounding, units=plan.space == "units", weighted=bool(plan.weighted))
     rounds = [f"selection {n}" for n in range(1, len(plan.calibration.selection) + 1)]
     all_keys = {str(table): keys for table, keys in KEYS.items()}
     all_keys |= dict.fromkeys(rounds, ("feature",))

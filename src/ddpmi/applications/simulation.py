@@ -126,7 +126,7 @@ def simulate(
     _check_plan(plan)
     plans = [replace(plan, budget=Budget(epsilon, plan.budget.delta)) for epsilon in epsilons]
     counts = _Counts(shape, np.random.default_rng([seed, shape.units]))
-    reference = rank(counts.exact())
+    reference = rank(counts.exact(plan))
     top = min(max(len(reference) // 100, 100), 10_000) if top is None else top
     rows = []
     for tried in plans:
@@ -157,7 +157,6 @@ def _check_plan(plan: Plan) -> None:
         "labels_only": plan.labels_only,
         "selection": plan.selection,
         "sample_rate": plan.sample_rate,
-        "space": plan.space == "units",
         "marginals": plan.marginals == "other",
     }
     named = [name for name, value in other.items() if value]
@@ -197,11 +196,11 @@ class _Counts:
         counts: Int64s = draw.poisson(self.hints.cells(expected, home))
         return counts
 
-    def exact(self) -> Release:
-        """Return the exact sums as a release."""
+    def exact(self, plan: Plan) -> Release:
+        """Return the exact sums as a release of what the plan counts."""
         receipt = {"private": False, "grid": {"step": 1, "g": 0}, "dataset": "simulated", "plan": None}
         feature, label = np.nonzero(self.counts)
-        margins = self.counts.sum(axis=1), self.counts.sum(axis=0) + self.beyond
+        margins = self.counts.sum(axis=1), self._labels(plan)
         return Release(
             receipt=receipt,
             tables=self._tables((feature, label, self.counts[feature, label]), margins, sum(margins[1])),
@@ -213,12 +212,12 @@ class _Counts:
         pairs = None if plan.grid else self._shown(plan, source)
         margins = [
             add_noise(sums * weight, tables[name].mechanism, source)
-            for name, sums in (("features", self.counts.sum(axis=1)), ("labels", self.counts.sum(axis=0) + self.beyond))
+            for name, sums in (("features", self.counts.sum(axis=1)), ("labels", self._labels(plan)))
         ]
         shown = [
             _reaching(sums, tables[name].threshold) for name, sums in zip(("features", "labels"), margins, strict=True)
         ]
-        total = np.array([self.counts.sum() + self.beyond.sum()]) * weight
+        total = np.array([self._labels(plan).sum()]) * weight
         if pairs is None:
             feature, label = _every_pair(*shown)
             joint = add_noise(self.counts[feature, label] * weight, tables["pairs"].mechanism, source)
@@ -232,6 +231,11 @@ class _Counts:
         return Release(
             receipt=receipt, tables=self._tables((feature, label, joint), (margins[0], margins[1]), noisy_total)
         )
+
+    def _labels(self, plan: Plan) -> Int64s:
+        """Return the total of each label: its pairs, or its units, which all have the same number of pairs under one label."""
+        pairs: Int64s = self.counts.sum(axis=0) + self.beyond
+        return pairs if plan.space == "events" else np.round(pairs / self.hints.pairs_per_unit).astype(np.int64)
 
     def _shown(self, plan: Plan, source: Keystream) -> tuple[Int64s, Int64s, Int64s]:
         """Return the pairs above the threshold; with ``complete``, also all other pairs of their features and labels."""

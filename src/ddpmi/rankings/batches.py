@@ -34,7 +34,7 @@ KEY, JOINT, BUCKET = "order_key", "order_joint", "bucket"
 """Pairs are ordered by KEY ascending, JOINT descending, feature, label by bytes; a bucket is a range of that order."""
 COUNTED = ("pairs_of_feature", "pairs_of_label")
 """Additional columns of joined pairs where margins are sums of released pairs."""
-_NEEDED = ("private", "tables", "grid", "space", "sample_rate", "marginals", "complete")
+_NEEDED = ("private", "tables", "grid", "space", "weighted", "sample_rate", "marginals", "complete")
 
 Place = tuple[float, int, bytes, bytes]
 """A position in the order: (key, ~joint, feature, label), ascending."""
@@ -133,7 +133,7 @@ class Scoring:
     def __post_init__(self) -> None:
         needed = {name: self.receipt[name] for name in _NEEDED if name in self.receipt}
         plan = self.receipt.get("plan") or {}
-        words = ("space", "marginals", "complete")
+        words = ("space", "weighted", "marginals", "complete")
         planned = {name: plan[name] for name in words if plan.get(name) and not needed.get(name)}
         object.__setattr__(self, "receipt", needed | planned)
 

@@ -33,6 +33,7 @@ from ddpmi.rankings.pairs import (
     mutual_information_of,
     nats,
 )
+from ddpmi.releases.words import Words, bounding_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +87,10 @@ class Ranking:
     """How pairs are ordered by mutual information, where there is no other score."""
     rank_intervals: bool = False
     """Whether the table has the columns ``RANK_BOUNDS``."""
+    words: Words = field(default=Words(), compare=False)
+    """The names of the data's columns, for captions: ``words.units`` may be "customers"."""
+    bounding_note: str = field(default="", compare=False)
+    """Which units count less than they have, in one sentence; empty where none does."""
     source: ScoredPairs | None = field(default=None, repr=False, compare=False)
     """All pairs of the release, also where this ranking holds only some of them; None where they are unknown."""
 
@@ -341,6 +346,8 @@ def rank(
         scored_by=score,
         order="estimate" if noise_model is None else pairs.ranked_by,
         rank_intervals=rank_intervals,
+        words=Words.of(receipt),
+        bounding_note=bounding_note(receipt),
         source=pairs,
     )
 

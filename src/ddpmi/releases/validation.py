@@ -15,14 +15,17 @@ from ddpmi._typing import KEYS, TABLES
 from ddpmi.errors import DdpmiError, ReleaseError
 from ddpmi.planning.plan import Plan
 from ddpmi.releases.digests import Digest
+from ddpmi.releases.words import ROLES
 from ddpmi.text import NOT_PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-RELEASE_FORMAT = 2
-"""The format that this version writes. It reads format 1 too, which had no list of files."""
+RELEASE_FORMAT = 3
+"""The format that this version writes. It also reads format 1, which had no list of files, and 2, which named no columns and
+counted a unit once in the sums of labels and of everything, without its weight."""
+_FORMATS = (1, 2, RELEASE_FORMAT)
 LARGEST_RECEIPT = 64 << 20
 """The most bytes of a receipt. Lists of public keys are part of it."""
 #: Each bracket may become an object of 72 bytes in memory, from three bytes of text.
@@ -75,10 +78,10 @@ def parse_receipt(raw: bytes, folder: Path) -> dict[str, Any]:
     found = receipt.get("format") if isinstance(receipt, dict) else None
     if isinstance(found, bool) or not isinstance(found, int):
         raise ReleaseError(f"The receipt of {folder} cannot be read.", hint=_DAMAGED)
-    if found not in (1, RELEASE_FORMAT):
+    if found not in _FORMATS:
         shown = found if abs(found) < _LONGEST_TEXT else "too large a number"
         raise ReleaseError(
-            f"{folder} has format {shown}, this version reads 1 and {RELEASE_FORMAT}.",
+            f"{folder} has format {shown}, this version reads 1 to {RELEASE_FORMAT}.",
             hint="pip install --upgrade ddpmi",
         )
     try:
@@ -119,6 +122,8 @@ def _check(receipt: Mapping[str, Any]) -> None:
         _text(versions[name], "a version")
     _of(bool, receipt["private"], "private")
     _choice(receipt["space"], ("events", "units"), "space")
+    if receipt["format"] not in (1, 2):
+        _of(bool, receipt["weighted"], "weighted")
     _choice(receipt["marginals"], ("measured", "other"), "marginals")
     for text in _of(list, receipt["relies_on"], "relies_on"):
         _text(text, "an entry of relies_on")
@@ -131,6 +136,16 @@ def _check(receipt: Mapping[str, Any]) -> None:
         if receipt["filtered"] is not None:
             _of(bool, receipt["filtered"], "filtered")
         listed_files(receipt)
+    if receipt["format"] not in (1, 2):
+        _check_columns(receipt["columns"])
+
+
+def _check_columns(columns: object) -> None:
+    if set(_of(dict, columns, "columns")) != set(ROLES):
+        raise _Wrong("columns does not name the four roles")
+    for role, name in columns.items():  # type: ignore[attr-defined]
+        if name is not None:
+            _text(name, f"the column of the {role}")
 
 
 def listed_files(receipt: Mapping[str, Any]) -> dict[str, Digest]:
@@ -203,8 +218,8 @@ def _check_promise(receipt: Mapping[str, Any]) -> None:
 
 def _check_plan(receipt: Mapping[str, Any], plan: Plan) -> None:
     rate = None if plan.sample_rate is None else float(plan.sample_rate)
-    wanted = {"space": plan.space, "marginals": plan.marginals, "sample_rate": rate}
-    if any(receipt[name] != value for name, value in wanted.items()):
+    wanted = {"space": plan.space, "marginals": plan.marginals, "sample_rate": rate, "weighted": bool(plan.weighted)}
+    if any(receipt.get(name, False) != value for name, value in wanted.items()):
         raise _Wrong("it does not agree with its plan")
     if receipt["grid"]["step"] != float(plan.bounds.step):
         raise _Wrong("the grid is not that of its plan")
