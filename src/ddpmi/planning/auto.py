@@ -1,0 +1,350 @@
+"""Plans whose bounds are chosen by a private look: what is declared, what the look costs, and the plan that follows from it.
+
+The look is two noisy histograms: how many labels, and how many pairs, units have. `AutoPlan.resolve` turns them into an
+ordinary `Plan`. It is a pure function of released numbers, so it costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, floor, sqrt
+from typing import TYPE_CHECKING, Any
+
+from ddpmi.errors import Hint, InputError
+from ddpmi.pipeline.bounds import Bounds
+from ddpmi.pipeline.looks import BUCKETS, largest_of
+from ddpmi.planning.plan import DEFAULT_DELTA, Plan
+from ddpmi.planning.suggest import better_noise
+from ddpmi.privacy.accounting import RHO_GRID, Cost, epsilon_for, rho_for
+from ddpmi.privacy.budget import EPSILON_GRID, Budget
+from ddpmi.privacy.noise import DiscreteLaplace, TableNoise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ddpmi.planning.calibration import MechanismName
+
+SHARE = Fraction(25, 1000)
+"""The part of epsilon that each histogram of a look uses."""
+MOST_EPSILON = Fraction(1, 4)
+"""A histogram never uses more than this epsilon: more would not change the plan."""
+#: A bucket below this number of deviations of its noise is taken as empty, where a quantile is looked for.
+_EMPTY = 2
+#: A bucket above this number of deviations of its noise holds units for certain.
+_SURE = 4
+#: The part of units whose labels are all kept.
+_KEPT_LABELS = Fraction(95, 100)
+#: The largest ratio of cap to pairs, so that weights of 2^-8 suffice: planning/calibration.py.
+_LARGEST_RATIO = 32
+#: cap * levels^2 stays below this.
+_LARGEST_INTEGER = 2**53
+#: Options of a plan that do not go with a look, and why.
+_EXCLUDED = {
+    "budget": "is given once",
+    "bounds": "are what the look chooses",
+    "pairs": "is what the look chooses",
+    "cap": "is what the look chooses",
+    "selection": "finds features before it counts the pairs of units",
+    "sample_rate": "reads a sample that is drawn after the look",
+    "weighted": "describes releases of older versions",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """A noisy histogram: about how many units are in each bucket.
+
+    >>> Histogram(counts=(0,) * 21, scale=40.0).units
+    0
+    """
+
+    counts: tuple[int, ...]
+    """The noisy number of units of each bucket; it may be negative."""
+    scale: float
+    """The scale b of the Laplace noise."""
+
+    def __post_init__(self) -> None:
+        if len(self.counts) != len(BUCKETS) or any(type(count) is not int for count in self.counts):
+            raise InputError(f"A histogram has {len(BUCKETS)} whole numbers.", hint="take it from a receipt")
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation of the noise of one bucket."""
+        return sqrt(2) * self.scale
+
+    @property
+    def filled(self) -> list[int]:
+        """The counts, with those taken as empty that noise alone could explain."""
+        sure = [count if count > _EMPTY * self.sd else 0 for count in self.counts]
+        return sure if any(sure) else [max(count, 0) for count in self.counts]
+
+    @property
+    def units(self) -> int:
+        """About how many units there are."""
+        return sum(self.filled)
+
+    @property
+    def at_most(self) -> float:
+        """More units than this would be a surprise."""
+        return max(0.0, sum(self.counts) + _SURE * self.sd * sqrt(len(self.counts)))
+
+    def quantile(self, part: Fraction) -> tuple[int, float]:
+        """Return the bucket in which a part of all units is reached, and where in the bucket, from 0 to 1.
+
+        >>> Histogram(counts=(100, 300) + (0,) * 19, scale=0.1).quantile(Fraction(1, 2))
+        (1, 0.3333333333333333)
+        """
+        wanted, below, found = part * self.units, Fraction(0), (0, 0.0)
+        for bucket, count in enumerate(self.filled):
+            if count and below < wanted:
+                found = (bucket, float(min((wanted - below) / count, Fraction(1))))
+            below += count
+        return found
+
+    @property
+    def usual(self) -> int:
+        """What a usual unit has: the median, to 1, 2, 3, 4, 6, 8, 12 and so on."""
+        bucket, place = self.quantile(Fraction(1, 2))
+        if bucket <= 1:
+            return bucket + 1
+        low = largest_of(bucket - 1)
+        value = low * 2.0**place
+        steps = (low, low * 3 // 2, 2 * low)
+        return min(steps, key=lambda step: abs(step / value - 1))
+
+    def covering(self, part: Fraction) -> int:
+        """Return a count, a power of two, that a part of all units does not exceed."""
+        return largest_of(self.quantile(part)[0])
+
+    @property
+    def most(self) -> int:
+        """The largest count of the highest bucket that holds units for certain, at least 1."""
+        sure = [bucket for bucket, count in enumerate(self.counts) if count > _SURE * self.sd]
+        return largest_of(max(sure, default=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a look found."""
+
+    labels: Histogram | None
+    """Units by their number of labels; None where the plan says how many one unit may have."""
+    pairs: Histogram
+    """Units by their number of pairs, under the labels that they keep."""
+
+    @property
+    def in_words(self) -> str:
+        """The look in one sentence.
+
+        >>> Look(labels=None, pairs=Histogram(counts=(0, 0, 5000) + (0,) * 18, scale=40.0)).in_words
+        'about 5,000 units, usually 3 pairs each'
+        """
+        usual = self.pairs.usual
+        return f"about {_rounded(self.pairs.units):,} units, usually {usual} pair{'s' if usual > 1 else ''} each"
+
+
+def _rounded(number: int) -> int:
+    """Round to two digits: more would be noise."""
+    digits = len(str(number))
+    return round(number, min(0, 2 - digits))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoPlan:
+    """A plan whose bounds a private look will choose. `release` takes it in place of a `Plan`.
+
+    >>> plan = AutoPlan.of(epsilon=1)
+    >>> float(plan.look_epsilon), float(plan.rest("laplace").epsilon)
+    (0.025, 0.95)
+    >>> AutoPlan.from_dict(plan.to_dict()) == plan
+    True
+    """
+
+    budget: Budget
+    """The guarantee of look and release together."""
+    labels: int | None = None
+    """How many labels one unit may appear in; None lets the look choose."""
+    clip: Fraction | None = None
+    """The largest value of one pair; None where values are not counted."""
+    step: Fraction = Fraction(1)
+    """The grid of values."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of the plan that are declared, such as ``public_labels``. The look decides ``complete`` if it is not among them."""
+
+    @classmethod
+    def of(cls, *, epsilon: Any, delta: Any = DEFAULT_DELTA, **declared: Any) -> AutoPlan:
+        """Declare what is known, and let a look choose the rest.
+
+        Args:
+            epsilon: The epsilon of look and release together.
+            delta: Their delta.
+            declared: ``labels``, ``clip`` and ``step`` as in `Bounds`, and options of `Plan`.
+
+        Raises:
+            InputError: Options contradict each other, or leave the look nothing to choose.
+        """
+        bounds = {name: declared.pop(name) for name in ("labels", "clip", "step") if name in declared}
+        return cls(budget=Budget(epsilon, delta), **bounds, options=declared)
+
+    def __post_init__(self) -> None:
+        _check_options(self.options)
+        bounds = self._bounds(pairs=1, labels=self.labels or 1, cap=1)
+        object.__setattr__(self, "clip", bounds.clip)
+        object.__setattr__(self, "step", bounds.step)
+        example = self.example(next(iter(self.possible)))
+        # As a plan stores them, so that equal declarations are equal. The noise may still be "auto".
+        same = {name: value for name, value in self.options.items() if name == "mechanism" or value is None}
+        object.__setattr__(self, "options", {name: getattr(example, name) for name in self.options} | same)
+
+    @property
+    def histograms(self) -> int:
+        """How many histograms the look draws: one of labels, unless they are declared, and one of pairs."""
+        return 2 if self.labels is None else 1
+
+    @property
+    def look_epsilon(self) -> Fraction:
+        """The epsilon of each histogram."""
+        return min(Fraction(floor(self.budget.epsilon * SHARE * EPSILON_GRID), EPSILON_GRID), MOST_EPSILON)
+
+    @property
+    def look_budget(self) -> Budget:
+        """The guarantee of the look by itself."""
+        return Budget(self.look_epsilon * self.histograms)
+
+    @property
+    def look_cost(self) -> Cost:
+        """The cost of the look."""
+        # proof: look.cost
+        return Cost.of_laplace([self.look_epsilon] * self.histograms)
+
+    @property
+    def look_noise(self) -> TableNoise:
+        """The noise of each histogram: one unit changes one bucket by 1."""
+        # proof: look.histogram
+        scale = 1 / self.look_epsilon
+        return TableNoise(mechanism=DiscreteLaplace(scale=scale), share=SHARE, threshold=None)
+
+    def rest(self, mechanism: MechanismName) -> Budget:
+        """Return the budget of the release that follows the look, such that both together keep to the whole budget.
+
+        Raises:
+            InputError: Gaussian noise needs a larger budget.
+        """
+        # proof: look.rest
+        delta = self.budget.delta
+        if mechanism == "laplace":
+            return Budget(self.budget.epsilon - self.look_budget.epsilon, delta)
+        spent = Fraction(ceil(self.look_cost.rho * RHO_GRID), RHO_GRID)
+        left = rho_for(self.budget.epsilon, delta / 2) - spent
+        if left <= 0:
+            raise InputError("The look leaves nothing for Gaussian noise.", hint=Hint.without("mechanism"))
+        epsilon = epsilon_for(left, delta / 2)
+        while rho_for(epsilon, delta / 2) > left:
+            epsilon -= Fraction(1, EPSILON_GRID)
+        return Budget(epsilon, delta)
+
+    @cached_property
+    def possible(self) -> tuple[MechanismName, ...]:
+        """The kinds of noise that the release may get."""
+        given = self.options.get("mechanism", "auto")
+        names: tuple[MechanismName, ...] = ("laplace", "gaussian")
+        if given in names:
+            return (given,)
+        try:
+            self.rest("gaussian")
+        except InputError:
+            return ("laplace",)
+        return names
+
+    @property
+    def costs(self) -> list[Cost]:
+        """What look and release may cost together: one cost for each kind of noise."""
+        return [self.look_cost + self.example(name).cost for name in self.possible]
+
+    def example(self, mechanism: MechanismName) -> Plan:
+        """Return a plan that the look may lead to. All with the same noise cost the same."""
+        return self._plan(mechanism, self._bounds(pairs=1, labels=self.labels or 1, cap=1))
+
+    def _bounds(self, *, pairs: int, labels: int, cap: int) -> Bounds:
+        return Bounds(pairs=pairs, labels=labels, cap=cap, clip=self.clip, step=self.step)
+
+    def _plan(self, mechanism: MechanismName, bounds: Bounds, **more: Any) -> Plan:
+        given = {name: value for name, value in self.options.items() if value is not None}
+        return Plan(budget=self.rest(mechanism), bounds=bounds, **(given | more | {"mechanism": mechanism}))
+
+    def label_cap(self, labels: Histogram) -> int:
+        """Return how many labels of one unit are kept: all of them for nearly all units."""
+        return labels.covering(_KEPT_LABELS)
+
+    def bounds(self, look: Look) -> Bounds:
+        """Return the bounds that follow from a look."""
+        # proof: look.plan
+        levels = self._bounds(pairs=1, labels=1, cap=1).levels
+        largest = (_LARGEST_INTEGER - 1) // levels**2
+        usual = look.pairs.usual
+        # Half of what a usual unit has: docs/decisions/suggestions.md.
+        pairs = min(ceil(usual / 2), largest)
+        cap = min(_LARGEST_RATIO * pairs, max(2 * usual, look.pairs.most), largest)
+        labels = self.labels or (1 if look.labels is None else self.label_cap(look.labels))
+        return self._bounds(pairs=pairs, labels=labels, cap=cap)
+
+    def resolve(self, look: Look) -> Plan:
+        """Return the plan that follows from a look. Every look leads to a valid one."""
+        bounds, usual = self.bounds(look), look.pairs.usual
+        plans = [self._plan(name, bounds) for name in self.possible]
+        if usual > 1 and "complete" not in self.options:
+            plans = [replace(plan, complete=True) if _can_complete(plan) else plan for plan in plans]
+        if len(plans) == 1:
+            return plans[0]
+        return better_noise(*plans, total=max(look.pairs.units, 1) * usual, pairs_per_unit=usual)
+
+    def shows(self, look: Look, plan: Plan) -> bool:
+        """Return whether any pair could show: whether there may be as many units as a threshold needs."""
+        return plan.calibration.threshold_for(look.pairs.usual) <= look.pairs.at_most
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` restores exactly."""
+        plain = self.example(self.possible[0]).to_dict()
+        options = {name: plain[name] for name in self.options} | {
+            name: value for name, value in self.options.items() if name == "mechanism" or value is None
+        }
+        bounds = {name: plain["bounds"][name] for name in ("clip", "step")}
+        budget = {name: str(getattr(self.budget, name)) for name in ("epsilon", "delta")}
+        return {"budget": budget, "labels": self.labels, **bounds, "options": options}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> AutoPlan:
+        """Restore what `to_dict` returned."""
+        budget = Budget(Fraction(values["budget"]["epsilon"]), Fraction(values["budget"]["delta"]))
+        clip = None if values["clip"] is None else Fraction(values["clip"])
+        step, options = Fraction(values["step"]), dict(values["options"])
+        return cls(budget=budget, labels=values["labels"], clip=clip, step=step, options=options)
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything declared, the same for equal declarations."""
+        canonical = json.dumps({"look": self.to_dict()}, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options that leave nothing to look for, or that a look does not go with."""
+    hint = Hint(
+        python="say how many pairs of a unit count in full: Plan(..., pairs=50)",
+        cli="say how many pairs of a unit count in full: --pairs 50",
+    )
+    for name in (name for name in _EXCLUDED if options.get(name) is not None):
+        raise InputError(f"{name} {_EXCLUDED[name]}, so it does not go with a look.", hint=hint)
+    if options.get("distinct") == "units":
+        raise InputError("A unit with one row has one pair, so there is nothing to look for.", hint=Hint.setting("pairs", 1))
+    if unknown := sorted(set(options) - {entry.name for entry in fields(Plan)}):
+        raise InputError(f"A plan has no option {unknown[0]!r}.", hint="AutoPlan.of(epsilon=1, public_labels=['a', 'b'])")
+
+
+def _can_complete(plan: Plan) -> bool:
+    """Return whether a plan may be completed: pairs have a threshold, and nothing else."""
+    return plan.thresholded == ("pairs",) and plan.marginals == "measured"
