@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ddpmi.pipeline.bounds import Bounds
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step, Table
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.budget import Budget
 
@@ -234,7 +235,7 @@ class BoundOptions:
     """How much one unit may change."""
 
     pairs: Annotated[int | None, Parameter(metavar="K")] = None
-    """A unit with up to K (feature, label) pairs counts in full. Choose K from public knowledge, for example 50."""
+    """A unit with up to K (feature, label) pairs counts in full, for example 50. By default a private look chooses it."""
     clip: Annotated[str | None, Parameter(metavar="C")] = None
     """Largest value that one pair may count, for example 100. Needed with --value, unless --space is units."""
     step: Annotated[str | None, Parameter(metavar="S")] = None
@@ -259,9 +260,7 @@ class BoundOptions:
         """Return the bounds, checked. --pairs may be left out if a unit has one row, or if it is suggested."""
         from ddpmi.pipeline.bounds import Bounds
 
-        columns.roles()
-        self._check_counted(columns)
-        self._check_clip(columns)
+        self.check(columns)
         default = 1 if one_row_per_unit or columns.count is not None else suggested
         given = ({} if default is None else {"pairs": default}) | self.given()
         if "pairs" not in given:
@@ -270,6 +269,12 @@ class BoundOptions:
                 hint="choose it by what is publicly known, not by looking at the data: --pairs 50",
             )
         return Bounds(**given)
+
+    def check(self, columns: ColumnOptions) -> None:
+        """Refuse columns and bounds that contradict each other."""
+        columns.roles()
+        self._check_counted(columns)
+        self._check_clip(columns)
 
     def _check_counted(self, columns: ColumnOptions) -> None:
         for name in ("pairs", "labels") if columns.count is not None else ():
@@ -395,9 +400,29 @@ class PlanOptions:
         )
 
     def plan(self) -> Plan:
-        """Return the plan of the release."""
+        """Return the plan of the release. Its bounds must be given.
+
+        Raises:
+            InputError: --pairs is missing, or options contradict each other.
+        """
         from ddpmi.planning.plan import Plan
 
+        distinct, options = self._options()
+        if self.privacy.suggest is not None:
+            return self._suggested(Plan, options)
+        bounds = self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units")
+        return self._plan_maker(Plan)(bounds=bounds, **options)
+
+    def plan_or_look(self) -> Plan | AutoPlan:
+        """Return the plan of the release, or one whose bounds a look will choose: where --pairs is not given."""
+        from ddpmi.planning.plan import Plan
+
+        distinct, options = self._options()
+        given = self.bounds.pairs is not None or self.privacy.suggest is not None
+        return self.plan() if given or self._needs_pairs(distinct) else self._looking(Plan, options)
+
+    def _options(self) -> tuple[bool | Literal["units"], dict[str, Any]]:
+        """Return what is declared about duplicates, and the fields of a plan apart from its bounds and noise."""
         privacy = self.privacy
         distinct = privacy.declared(self.columns)
         options = {
@@ -409,10 +434,25 @@ class PlanOptions:
             "space": self.columns.counts,
             **self.keys.keywords(),
         }
-        if privacy.suggest is not None:
-            return self._suggested(Plan, options)
-        bounds = self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units")
-        return self._plan_maker(Plan)(bounds=bounds, **options)
+        return distinct, options
+
+    def _needs_pairs(self, distinct: bool | Literal["units"]) -> bool:  # noqa: FBT001 - as in a plan
+        """Return whether nothing is to be looked for, or a look does not go with what was given."""
+        bounds, privacy = self.bounds, self.privacy
+        one_row = distinct == "units" or self.columns.count is not None
+        decided = privacy.paper or bounds.cap is not None or bounds.strategy is not None
+        return one_row or decided or privacy.selection is not None or privacy.sample_rate is not None
+
+    def _looking(self, plan: type[Plan], options: dict[str, Any]) -> AutoPlan:
+        """Return a plan whose bounds a look will choose. Options that were given are kept."""
+        from ddpmi.planning.auto import AutoPlan
+
+        self.bounds.check(self.columns)
+        defaults = {field.name: field.default for field in fields(plan)}
+        chosen = (options | self._plan_maker(plan).keywords).items()
+        given = {name: value for name, value in chosen if name != "budget" and value != defaults[name]}
+        bounds = {name: value for name, value in self.bounds.given().items() if name in ("labels", "clip", "step")}
+        return AutoPlan(budget=options["budget"], **bounds, options=given)
 
     def _suggested(self, plan: type[Plan], options: dict[str, Any]) -> Plan:
         """Return the plan that public hints suggest. Options that were given are kept."""

@@ -11,11 +11,14 @@ import json
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import groupby
 from math import ceil, floor, sqrt
 from typing import TYPE_CHECKING, Any
 
 from ddpmi.errors import Hint, InputError
+from ddpmi.pipeline import contributions, looks
 from ddpmi.pipeline.bounds import Bounds
+from ddpmi.pipeline.dialects import DUCKDB, Dialect
 from ddpmi.pipeline.looks import BUCKETS, largest_of
 from ddpmi.planning.plan import DEFAULT_DELTA, Plan
 from ddpmi.planning.suggest import better_noise
@@ -26,16 +29,21 @@ from ddpmi.privacy.noise import DiscreteLaplace, TableNoise
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ddpmi.pipeline.steps import Step
     from ddpmi.planning.calibration import MechanismName
 
 SHARE = Fraction(25, 1000)
 """The part of epsilon that each histogram of a look uses."""
 MOST_EPSILON = Fraction(1, 4)
 """A histogram never uses more than this epsilon: more would not change the plan."""
-#: A bucket below this number of deviations of its noise is taken as empty, where a quantile is looked for.
-_EMPTY = 2
-#: A bucket above this number of deviations of its noise holds units for certain.
-_SURE = 4
+#: A bucket above this number of deviations of its noise holds units for certain, or nearly so.
+_SURE = 3
+#: Beside such a bucket, one above this number of deviations is taken to hold units too.
+_LIKELY = 1
+#: A run of buckets apart from the largest one holds units if its sum is above this number of deviations.
+_APART = 5
+#: Noise alone lifts one of all buckets above this number of deviations with a probability of less than a tenth.
+_CERTAIN = 4
 #: The part of units whose labels are all kept.
 _KEPT_LABELS = Fraction(95, 100)
 #: The largest ratio of cap to pairs, so that weights of 2^-8 suffice: planning/calibration.py.
@@ -77,20 +85,44 @@ class Histogram:
         return sqrt(2) * self.scale
 
     @property
+    def stands_out(self) -> bool:
+        """Whether some bucket is so far above the noise that there are units for certain."""
+        return max(self.counts) > self.certain
+
+    @property
+    def certain(self) -> float:
+        """How many units a bucket needs to stand out."""
+        return _CERTAIN * self.sd
+
+    @property
     def filled(self) -> list[int]:
-        """The counts, with those taken as empty that noise alone could explain."""
-        sure = [count if count > _EMPTY * self.sd else 0 for count in self.counts]
-        return sure if any(sure) else [max(count, 0) for count in self.counts]
+        """The counts, with 0 for buckets that noise alone explains.
+
+        Units with similar counts lie in neighbouring buckets. So a bucket is kept if it is far above the noise, or if it is
+        above it and beside such a bucket. A second run of buckets apart from the first one has to be farther above it.
+        """
+        sure = [count > _SURE * self.sd for count in self.counts]
+        beside = [left or right for left, right in zip([False, *sure[:-1]], [*sure[1:], False], strict=True)]
+        held = [
+            count if here or (near and count > _LIKELY * self.sd) else 0
+            for count, here, near in zip(self.counts, sure, beside, strict=True)
+        ]
+        runs = [list(run) for any_, run in groupby(range(len(held)), key=lambda place: held[place] > 0) if any_]
+        if not runs:
+            return [max(count, 0) for count in self.counts]
+        sums = [sum(held[place] for place in run) for run in runs]
+        kept = {
+            place
+            for run, total in zip(runs, sums, strict=True)
+            if total == max(sums) or total > _APART * self.sd
+            for place in run
+        }
+        return [count if place in kept else 0 for place, count in enumerate(held)]
 
     @property
     def units(self) -> int:
         """About how many units there are."""
         return sum(self.filled)
-
-    @property
-    def at_most(self) -> float:
-        """More units than this would be a surprise."""
-        return max(0.0, sum(self.counts) + _SURE * self.sd * sqrt(len(self.counts)))
 
     def quantile(self, part: Fraction) -> tuple[int, float]:
         """Return the bucket in which a part of all units is reached, and where in the bucket, from 0 to 1.
@@ -122,9 +154,8 @@ class Histogram:
 
     @property
     def most(self) -> int:
-        """The largest count of the highest bucket that holds units for certain, at least 1."""
-        sure = [bucket for bucket, count in enumerate(self.counts) if count > _SURE * self.sd]
-        return largest_of(max(sure, default=0))
+        """The largest count of the highest bucket that holds units."""
+        return largest_of(max((bucket for bucket, count in enumerate(self.filled) if count), default=0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +166,11 @@ class Look:
     """Units by their number of labels; None where the plan says how many one unit may have."""
     pairs: Histogram
     """Units by their number of pairs, under the labels that they keep."""
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether one of the histograms shows units for certain."""
+        return self.pairs.stands_out or (self.labels is not None and self.labels.stands_out)
 
     @property
     def in_words(self) -> str:
@@ -303,8 +339,27 @@ class AutoPlan:
         return better_noise(*plans, total=max(look.pairs.units, 1) * usual, pairs_per_unit=usual)
 
     def shows(self, look: Look, plan: Plan) -> bool:
-        """Return whether any pair could show: whether there may be as many units as a threshold needs."""
-        return plan.calibration.threshold_for(look.pairs.usual) <= look.pairs.at_most
+        """Return whether any pair could show: not if no bucket stands out of the noise, which needs more units than a pair."""
+        return not plan.thresholded or look.stands_out
+
+    def explain(self, dialect: Dialect = DUCKDB, *, encoding: str | None = "", sql: bool = False) -> str:
+        """Describe the look, and the plans that may follow from it, as text. It reads nothing and costs nothing.
+
+        Args:
+            dialect: The engine's spelling.
+            encoding: As for `Plan.explain`.
+            sql: Add the SQL of the look.
+        """
+        from ddpmi.planning.explain import explain_auto
+
+        return explain_auto(self, dialect, steps=self.steps(dialect) if sql else None, encoding=encoding)
+
+    def steps(self, dialect: Dialect = DUCKDB) -> list[Step]:
+        """Return the SQL of the look, with the label cap at its lowest."""
+        bounding = self.example(self.possible[0]).calibration.bounding
+        labels = [looks.label_step()] if self.labels is None else []
+        first = [*contributions.counted_steps(bounding, dialect), looks.counted_units()]
+        return [*first, *labels, looks.pair_step(self.labels or 1, dialect)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` restores exactly."""

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
+    from ddpmi.privacy.budget import Budget
 
+#: Buckets of pairs that are shown as examples of what may follow from a look, and how many units are taken to be there.
+_EXAMPLES, _MANY = (0, 2, 4, 6), 10**7
 #: No measurement speaks for a selection: docs/decisions/set-union.md.
 _SELECTION_ADVICE = (
     "It finds more features. On words by years the top ranks did not improve, because pairs decide them.",
@@ -46,7 +50,7 @@ def explain(plan: Plan, dialect: Dialect, *, steps: Sequence[Step] | None = None
         encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
     """
     parts = [
-        ("Guarantee", guarantee(plan)),
+        ("Guarantee", guarantee(plan.budget)),
         ("Contribution bounds", _bounds(plan)),
         (f"Noise: discrete {plan.mechanism_name.capitalize()}", _noise(plan)),
         ("What will be visible", "\n".join(part for part in (_selected(plan), visible(plan)) if part)),
@@ -60,6 +64,82 @@ def explain(plan: Plan, dialect: Dialect, *, steps: Sequence[Step] | None = None
         ),
     ]
     return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
+
+
+def explain_auto(
+    auto: AutoPlan, dialect: Dialect, *, steps: Sequence[Step] | None = None, encoding: str | None = ""
+) -> str:
+    """Describe a plan whose bounds a look will choose.
+
+    Args:
+        auto: The plan.
+        dialect: The engine's spelling.
+        steps: The SQL of the look, if it is to be shown.
+        encoding: As for `explain`.
+    """
+    example = auto.example(auto.possible[0])
+    parts = [
+        ("Guarantee", guarantee(auto.budget)),
+        ("First a private look", _look(auto)),
+        ("Then the release, by what the look finds", _after_look(auto)),
+        ("Cost", _look_cost(auto)),
+        ("Options", "\n".join(_keys(example))),
+        ("Text files", _text_files(encoding)),
+        ("Relies on", "\n".join(example.relies_on)),
+        (f"SQL ({dialect.name}) of the look", "" if steps is None else render(list(steps))),
+    ]
+    return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
+
+
+def _look(auto: AutoPlan) -> str:
+    what = "labels, and by their number of pairs" if auto.labels is None else "pairs"
+    chosen = "pairs, cap, the noise" + (", labels" if auto.labels is None else "")
+    return (
+        f"Units are counted by their number of {what}: 1, 2, 3 to 4, 5 to 8, and so on.\n"
+        f"Each count gets Laplace noise (sd {auto.look_noise.mechanism.sd:.3g} units, "
+        f"epsilon={shortest(auto.look_epsilon)} for each histogram).\n"
+        f"From these released numbers follow {chosen}, and whether other pairs are shown too.\n"
+        "A unit with up to half of the usual number of pairs then counts in full."
+    )
+
+
+def _after_look(auto: AutoPlan) -> str:
+    """Write what would follow for some usual numbers of pairs, among very many units."""
+    from ddpmi.planning.auto import Histogram, Look
+    from ddpmi.pipeline.looks import BUCKETS
+
+    lines = [f"{'usual pairs':>11}{'pairs':>8}{'noise':>12}{'epsilon':>12}   a pair needs about"]
+    for bucket in _EXAMPLES:
+        counts = [_MANY if place == bucket else 0 for place in range(len(BUCKETS))]
+        look = Look(labels=None, pairs=Histogram(counts=tuple(counts), scale=1.0))
+        plan = auto.resolve(look)
+        usual = look.pairs.usual
+        needed = f"{math.ceil(plan.calibration.threshold_for(usual)):,} such units" if plan.thresholded else "no threshold"
+        lines.append(
+            f"{usual:>11}{plan.bounds.pairs:>8}{plan.mechanism_name:>12}{float(plan.budget.epsilon):>12.4g}   {needed}"
+        )
+    return "\n".join(lines)
+
+
+def _look_cost(auto: AutoPlan) -> str:
+    look = auto.look_budget
+    return (
+        f"The ledger is charged twice: epsilon={shortest(look.epsilon)} for the look, then the rest for the release.\n"
+        f"Both together keep to epsilon={shortest(auto.budget.epsilon)}, delta={shortest(auto.budget.delta)}. "
+        "If the look finds that nothing would show, only the look is charged."
+    )
+
+
+def auto_numbers(auto: AutoPlan) -> dict[str, Any]:
+    """Return what is declared for a look, and what it costs, as plain values."""
+    return {
+        "look": auto.to_dict(),
+        "plan_digest": auto.digest,
+        "histograms": auto.histograms,
+        "epsilon_of_each": float(auto.look_epsilon),
+        "sd": auto.look_noise.mechanism.sd,
+        "rest": {name: auto.rest(name).to_dict() for name in auto.possible},
+    }
 
 
 def plan_numbers(plan: Plan) -> dict[str, Any]:
@@ -84,9 +164,9 @@ def plan_numbers(plan: Plan) -> dict[str, Any]:
     }
 
 
-def guarantee(plan: Plan) -> str:
+def guarantee(budget: Budget) -> str:
     """Say the guarantee in words."""
-    epsilon, delta = plan.budget.epsilon, plan.budget.delta
+    epsilon, delta = budget.epsilon, budget.delta
     odds = f"{math.exp(epsilon):.4g}" if epsilon < 100 else f"e^{shortest(epsilon)}"  # noqa: PLR2004 - larger factors are unreadable
     return (
         f"Adding or removing all rows of one unit changes the probability of any result by at most a factor of {odds},\n"

@@ -62,11 +62,12 @@ def plan(
         format: Print text for people, or JSON.
     """
     from ddpmi.pipeline.dialects import DUCKDB, SPARK
-    from ddpmi.planning.explain import explain, plan_numbers
+    from ddpmi.planning.auto import AutoPlan
+    from ddpmi.planning.explain import auto_numbers, explain, plan_numbers
 
     settings = read_settings()
     options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
-    chosen = options.plan()
+    chosen = options.plan() if simulate is not None else options.plan_or_look()
     keywords = reading.keywords()
     encoding: str | None = ""
     if data or settings.files or reading.table is not None:
@@ -76,13 +77,15 @@ def plan(
             "Columns or rows are named, but there is no DATA to check them in.",
             hint="ddpmi plan DATA --unit NAME ..., or leave them out",
         )
+    dialect = SPARK if reading.engine == "spark" else DUCKDB
     if simulate is not None:
-        _put_simulation(chosen, simulate, json_=format == "json")
+        _put_simulation(options.plan(), simulate, json_=format == "json")
     elif format == "json":
-        more = {"encoding": encoding} if encoding else {}
-        put(json.dumps(plan_numbers(chosen) | more, indent=2) + "\n")
+        numbers = auto_numbers(chosen) if isinstance(chosen, AutoPlan) else plan_numbers(chosen)
+        put(json.dumps(numbers | ({"encoding": encoding} if encoding else {}), indent=2) + "\n")
+    elif isinstance(chosen, AutoPlan):
+        put(chosen.explain(dialect, encoding=encoding, sql=sql))
     else:
-        dialect = SPARK if reading.engine == "spark" else DUCKDB
         steps = options.columns.sql_of(chosen, dialect) if sql else None
         put(explain(chosen, dialect, steps=steps, encoding=encoding))
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ddpmi.ledger.ledger import Ledger
     from ddpmi.pipeline.steps import Table
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
     from ddpmi.releases.release import Release
 
@@ -58,7 +59,7 @@ def release(
     settings = read_settings()
     options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
     source = reading.data(data, settings.files)
-    plan = options.plan()
+    plan = options.plan_or_look()
     make_release(source, to.destination(source, again("release", source, privacy)), plan, options.columns, reading)
 
 
@@ -69,7 +70,7 @@ def again(command: str, source: list[str] | Table, privacy: PrivacyOptions) -> s
 
 
 def make_release(
-    source: list[str] | Table, to: Destination, plan: Plan, columns: ColumnOptions, reading: ReadingOptions
+    source: list[str] | Table, to: Destination, plan: Plan | AutoPlan, columns: ColumnOptions, reading: ReadingOptions
 ) -> Release:
     """Release the data, and print how many pairs it has and what budget is left.
 
@@ -81,6 +82,7 @@ def make_release(
     if not charged_before:
         paths.check_new_folder(to.output)
     from ddpmi.curator.door import release as draw
+    from ddpmi.releases.receipts import look_of
 
     with Progress() as progress, note_charges(ledger, reading.dataset):
         found = draw(
@@ -96,6 +98,9 @@ def make_release(
     if charged_before:
         say(f"{to.output} holds this release already; nothing was charged or drawn.")
     else:
+        if (look := look_of(found.receipt)) is not None:
+            chosen = found.receipt["plan"]["bounds"]
+            say(f"A private look found {look.in_words}; so pairs={chosen['pairs']}, labels={chosen['labels']}.")
         say(f"Released {found.tables.count('pairs')} pairs to {to.output}.")
         say_budget_left(ledger, reading.dataset)
     warn_if_empty(found, found.tables.count("pairs"))

@@ -65,7 +65,7 @@ def run(
     settings = read_settings()
     options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
     source = reading.data(data, settings.files)
-    plan = options.plan()
+    plan = options.plan_or_look()
     place = to.destination(source, again("run", source, privacy))
     page = place.output.with_name(f"{place.output.name}.html") if report is None else report
     known = _is_own_page(page, place)
