@@ -405,7 +405,8 @@ def _check_shows(asked: _LookOrder, order: _Order) -> None:
     look, plan = order.looked.look if order.looked is not None else None, order.plans[0]
     if look is None or asked.auto.shows(look, plan):
         return
-    needed = ceil(plan.calibration.threshold_in_units)
+    examples = (asked.auto.example(name) for name in asked.auto.possible)
+    needed = ceil(min(example.calibration.threshold_in_units for example in examples))
     sure = ceil(look.pairs.certain)
     raise ReleaseError(
         f"A private look sees {sure} units or more that have about as many pairs, and saw none. A pair needs at least "

@@ -15,7 +15,7 @@ from itertools import groupby
 from math import ceil, floor, sqrt
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.errors import Hint, InputError
+from ddpmi.errors import LARGEST_COUNT, Hint, InputError
 from ddpmi.pipeline import contributions, looks
 from ddpmi.pipeline.bounds import Bounds
 from ddpmi.pipeline.dialects import DUCKDB, Dialect
@@ -46,6 +46,7 @@ _APART = 5
 _CERTAIN = 4
 #: The part of units whose labels are all kept.
 _KEPT_LABELS = Fraction(95, 100)
+_LEAST_EPSILON = Fraction(1, 10**6)
 #: The largest ratio of cap to pairs, so that weights of 2^-8 suffice: planning/calibration.py.
 _LARGEST_RATIO = 32
 #: cap * levels^2 stays below this.
@@ -227,8 +228,13 @@ class AutoPlan:
         return cls(budget=Budget(epsilon, delta), **bounds, options=declared)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.budget, Budget) or self.budget.epsilon < _LEAST_EPSILON:
+            raise InputError(
+                f"A look needs an epsilon of at least 1e-6, got {self.budget!r}.",
+                hint=Hint(python="AutoPlan.of(epsilon=1)", cli="--epsilon 1"),
+            )
         _check_options(self.options)
-        bounds = self._bounds(pairs=1, labels=self.labels or 1, cap=1)
+        bounds = self._bounds(pairs=1, labels=1 if self.labels is None else self.labels, cap=1)
         object.__setattr__(self, "clip", bounds.clip)
         object.__setattr__(self, "step", bounds.step)
         example = self.example(next(iter(self.possible)))
@@ -314,7 +320,7 @@ class AutoPlan:
 
     def label_cap(self, labels: Histogram) -> int:
         """Return how many labels of one unit are kept: all of them for nearly all units."""
-        return labels.covering(_KEPT_LABELS)
+        return min(labels.covering(_KEPT_LABELS), LARGEST_COUNT)
 
     def bounds(self, look: Look) -> Bounds:
         """Return the bounds that follow from a look."""
@@ -330,7 +336,20 @@ class AutoPlan:
 
     def resolve(self, look: Look) -> Plan:
         """Return the plan that follows from a look. Every look leads to a valid one."""
-        bounds, usual = self.bounds(look), look.pairs.usual
+        bounds = self.bounds(look)
+        while True:
+            try:
+                return self._resolved(bounds, look)
+            except InputError:
+                # With a tiny epsilon large bounds need noise beyond 64 bits. Bounds of 1 fit: they were tried before the look.
+                if bounds.cap == 1:
+                    raise
+                pairs, cap = max(1, bounds.pairs // 2), max(1, bounds.cap // 2)
+                labels = self.labels or max(1, bounds.labels // 2)
+                bounds = self._bounds(pairs=pairs, labels=labels, cap=cap)
+
+    def _resolved(self, bounds: Bounds, look: Look) -> Plan:
+        usual = look.pairs.usual
         plans = [self._plan(name, bounds) for name in self.possible]
         if usual > 1 and "complete" not in self.options:
             plans = [replace(plan, complete=True) if _can_complete(plan) else plan for plan in plans]
