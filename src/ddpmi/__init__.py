@@ -3,7 +3,7 @@
 Functions, in the order of use: `observe` names the data, `simulate` tries a plan without data, `release` spends budget and
 draws the noise, `rank` orders the released pairs, `compare` and `report` show the result. `release_many`, `expand` and
 `cascade` make several releases. `exact` is for public data.
-Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
+Values: `Budget`, `Bounds`, `Plan`, `AutoPlan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ddpmi.ledger.ledger import Ledger
     from ddpmi.pipeline.bounds import Bounds
     from ddpmi.pipeline.steps import sql, table
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.budget import Budget
     from ddpmi.rankings.comparisons import compare
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ddpmi.reports.page import report
 
 __all__ = [
+    "AutoPlan",
     "Bounds",
     "Budget",
     "BudgetExceeded",
@@ -75,6 +77,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AutoPlan": "planning.auto",
     "Bounds": "pipeline.bounds",
     "Budget": "privacy.budget",
     "Ledger": "ledger.ledger",
