@@ -94,23 +94,14 @@ class ColumnOptions:
     count: Annotated[str | None, Parameter(metavar="NAME", help=_COUNT_HELP)] = None
     """Column with a number of units, for data in which the units were counted already."""
     space: Literal["events", "units"] | None = None
-    """Count events (the default), or units: each counts once in its label and in the total, and values are ignored."""
-
-    @property
-    def valued(self) -> bool:
-        """Whether rows carry a value."""
-        return self.value is not None or self.value_sql is not None
+    """Count units, each once for each of its features and labels, or events. The default is events with --value, --marginals
+    other and --paper, and units otherwise. --space units ignores values."""
 
     @property
     def need_data(self) -> bool:
         """Whether an option was given that only makes sense with data."""
         names = (self.unit, self.feature, self.label, self.unit_sql, self.feature_sql, self.label_sql, self.where)
         return self.encoding is not None or any(name is not None for name in names)
-
-    @property
-    def counts(self) -> Literal["events", "units"]:
-        """What is counted: events, unless --space is given."""
-        return self.space or "events"
 
     def observe(self, data: list[str] | Table, *, labelled: bool = True, **more: Any) -> Observations:
         """Observe the data: read the schema and no row.
@@ -431,7 +422,7 @@ class PlanOptions:
             "row_local": privacy.row_local,
             "sample_rate": privacy.sample_rate,
             "selection": privacy.selection,
-            "space": self.columns.counts,
+            **({} if self.columns.space is None else {"space": self.columns.space}),
             **self.keys.keywords(),
         }
         return distinct, options

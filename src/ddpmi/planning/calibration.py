@@ -95,6 +95,11 @@ class Calibration:
         return self.bounding.bounds.levels * 2**self.bounding.g if self.bounding.bounds else 1
 
     @property
+    def sensitivities(self) -> dict[str, Sensitivity]:
+        """How much one unit changes each table."""
+        return sensitivities(self.bounding, units=self.scheme.units, weighted=self.scheme.weighted)
+
+    @property
     def units_to_show(self) -> dict[str, float]:
         """How many units reach each threshold, if each has the full value and, in labels, ``pairs`` pairs."""
         bounds = self.bounding.bounds

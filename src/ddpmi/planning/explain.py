@@ -223,13 +223,32 @@ def _options(plan: Plan) -> str:
     if plan.marginals == "other":
         lines.append("marginals: the sum of suppressed pairs is measured and added to the released pairs.")
     if plan.space == "units":
-        lines.append("space: units are counted, each once in its label and in the total; values are ignored.")
-        lines.append("Units with more than `pairs` pairs count less than one in pairs and features: a known bias.")
+        lines.extend(_counting_units(plan))
     several = plan.public_labels is not None or plan.bounds.pairs > 1
     only_pairs = plan.thresholded == ("pairs",) and not plan.complete and plan.marginals == "measured"
     if only_pairs and plan.selection is None:
         lines.extend(_COMPLETE_ADVICE if several else _ONE_PAIR_ADVICE)
     return "\n".join(lines)
+
+
+def _counting_units(plan: Plan) -> list[str]:
+    """Say what a heavy unit counts. With one pair for each unit, units and events are the same."""
+    if plan.distinct == "units":
+        return []
+    lines = [
+        "space: units are counted, each once for each of its features and labels and once in all; values are ignored."
+    ]
+    if not plan.weighted:
+        return [
+            *lines,
+            "An older version made this plan: a unit with more than `pairs` pairs counts 1 in labels and in all, less elsewhere.",
+        ]
+    if plan.bounds.strategy == "sample":
+        return [
+            *lines,
+            "A unit keeps `pairs` of its pairs and counts 1 in its labels and in all: shares of heavy units are too low.",
+        ]
+    return [*lines, "A unit with more than `pairs` pairs counts less than one, in pairs and in all totals alike."]
 
 
 def _sampling(plan: Plan) -> list[str]:
