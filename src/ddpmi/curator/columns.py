@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ddpmi.errors import Hint, InputError, SchemaError
+from ddpmi.pipeline.dialects import quote
 from ddpmi.pipeline.steps import Expression
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _cast(role: str, name: str, type_: str, *, is_column: bool) -> Hint:
     """Say what to do about a type that cannot be a key. Of a time, a part is usually meant."""
     if not (is_column and type_.upper().startswith("TIMESTAMP")):
         return Hint(do="cast it to text, a whole number or a date first")
-    quoted = '"' + name.replace('"', '""') + '"'
+    quoted = quote(name)
     return Hint(
         do="take the part of the time that is meant",
         python=f"{role}=sql({f'year({quoted})'!r})",

@@ -20,10 +20,12 @@ from ddpmi.pipeline import contributions, looks
 from ddpmi.pipeline.bounds import Bounds
 from ddpmi.pipeline.dialects import DUCKDB, Dialect
 from ddpmi.pipeline.looks import BUCKETS, largest_of
+from ddpmi.pipeline.steps import render
+from ddpmi.planning.explain import guarantee, keys_in_words, page, text_files
 from ddpmi.planning.plan import DEFAULT_DELTA, Plan
 from ddpmi.planning.suggest import better_noise
 from ddpmi.privacy.accounting import RHO_GRID, Cost, epsilon_for, rho_for
-from ddpmi.privacy.budget import EPSILON_GRID, Budget
+from ddpmi.privacy.budget import EPSILON_GRID, Budget, shortest
 from ddpmi.privacy.noise import DiscreteLaplace, TableNoise
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ _CERTAIN = 4
 #: The part of units whose labels are all kept.
 _KEPT_LABELS = Fraction(95, 100)
 _LEAST_EPSILON = Fraction(1, 10**6)
+#: Buckets of pairs that are shown as examples of what may follow, and how many units are taken to be there.
+_EXAMPLES, _MANY = (0, 2, 4, 6), 10**7
 #: The largest ratio of cap to pairs, so that weights of 2^-8 suffice: planning/calibration.py.
 _LARGEST_RATIO = 32
 #: cap * levels^2 stays below this.
@@ -369,9 +373,63 @@ class AutoPlan:
             encoding: As for `Plan.explain`.
             sql: Add the SQL of the look.
         """
-        from ddpmi.planning.explain import explain_auto
+        example = self.example(self.possible[0])
+        return page(
+            [
+                ("Guarantee", guarantee(self.budget)),
+                ("First a private look", self._look_in_words()),
+                ("Then the release, by what the look finds", self._rest_in_words()),
+                ("Cost", self._cost_in_words()),
+                ("Options", "\n".join(keys_in_words(example))),
+                ("Text files", text_files(encoding)),
+                ("Relies on", "\n".join(example.relies_on)),
+                (f"SQL ({dialect.name}) of the look", render(self.steps(dialect)) if sql else ""),
+            ]
+        )
 
-        return explain_auto(self, dialect, steps=self.steps(dialect) if sql else None, encoding=encoding)
+    def _look_in_words(self) -> str:
+        both = self.labels is None
+        what = "labels, and by their number of pairs" if both else "pairs"
+        chosen = "pairs, labels, cap, the noise" if both else "pairs, cap, the noise"
+        return (
+            f"Units are counted by their number of {what}: 1, 2, 3 to 4, 5 to 8, and so on.\n"
+            f"Each count gets Laplace noise (sd {self.look_noise.mechanism.sd:.3g} units, "
+            f"epsilon={shortest(self.look_epsilon)} for each histogram).\n"
+            f"From these released numbers follow {chosen}, and whether other pairs are shown too.\n"
+            "A unit with up to half of the usual number of pairs then counts in full."
+        )
+
+    def _rest_in_words(self) -> str:
+        """Write what would follow for some usual numbers of pairs, among very many units."""
+        lines = [f"{'usual pairs':>11}{'pairs':>8}{'noise':>12}{'epsilon':>12}   a pair needs about"]
+        for bucket in _EXAMPLES:
+            counts = [_MANY if place == bucket else 0 for place in range(len(BUCKETS))]
+            look = Look(labels=None, pairs=Histogram(counts=tuple(counts), scale=1.0))
+            plan, usual = self.resolve(look), look.pairs.usual
+            needed = ceil(plan.calibration.threshold_for(usual))
+            shown = f"{needed:,} such units" if plan.thresholded else "no threshold"
+            epsilon = float(plan.budget.epsilon)
+            lines.append(f"{usual:>11}{plan.bounds.pairs:>8}{plan.mechanism_name:>12}{epsilon:>12.4g}   {shown}")
+        return "\n".join(lines)
+
+    def _cost_in_words(self) -> str:
+        look, whole = self.look_budget, self.budget
+        return (
+            f"The ledger is charged twice: epsilon={shortest(look.epsilon)} for the look, then the rest for the release.\n"
+            f"Both together keep to epsilon={shortest(whole.epsilon)}, delta={shortest(whole.delta)}. "
+            "If the look finds that nothing would show, only the look is charged."
+        )
+
+    def numbers(self) -> dict[str, Any]:
+        """Return what is declared, and what the look costs, as plain values."""
+        return {
+            "look": self.to_dict(),
+            "plan_digest": self.digest,
+            "histograms": self.histograms,
+            "epsilon_of_each": float(self.look_epsilon),
+            "sd": self.look_noise.mechanism.sd,
+            "rest": {name: self.rest(name).to_dict() for name in self.possible},
+        }
 
     def steps(self, dialect: Dialect = DUCKDB) -> list[Step]:
         """Return the SQL of the look, with the label cap at its lowest."""

@@ -12,16 +12,13 @@ from ddpmi.pipeline.steps import render
 from ddpmi.privacy.budget import shortest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step
-    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.budget import Budget
 
-#: Buckets of pairs that are shown as examples of what may follow from a look, and how many units are taken to be there.
-_EXAMPLES, _MANY = (0, 2, 4, 6), 10**7
 #: No measurement speaks for a selection: docs/decisions/set-union.md.
 _SELECTION_ADVICE = (
     "It finds more features. On words by years the top ranks did not improve, because pairs decide them.",
@@ -56,90 +53,14 @@ def explain(plan: Plan, dialect: Dialect, *, steps: Sequence[Step] | None = None
         ("What will be visible", "\n".join(part for part in (_selected(plan), visible(plan)) if part)),
         ("Options", _options(plan)),
         ("Cost", _cost(plan)),
-        ("Text files", _text_files(encoding)),
+        ("Text files", text_files(encoding)),
         ("Relies on", "\n".join(plan.relies_on)),
         (
             f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to",
             "" if steps is None else render(list(steps)),
         ),
     ]
-    return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
-
-
-def explain_auto(
-    auto: AutoPlan, dialect: Dialect, *, steps: Sequence[Step] | None = None, encoding: str | None = ""
-) -> str:
-    """Describe a plan whose bounds a look will choose.
-
-    Args:
-        auto: The plan.
-        dialect: The engine's spelling.
-        steps: The SQL of the look, if it is to be shown.
-        encoding: As for `explain`.
-    """
-    example = auto.example(auto.possible[0])
-    parts = [
-        ("Guarantee", guarantee(auto.budget)),
-        ("First a private look", _look(auto)),
-        ("Then the release, by what the look finds", _after_look(auto)),
-        ("Cost", _look_cost(auto)),
-        ("Options", "\n".join(_keys(example))),
-        ("Text files", _text_files(encoding)),
-        ("Relies on", "\n".join(example.relies_on)),
-        (f"SQL ({dialect.name}) of the look", "" if steps is None else render(list(steps))),
-    ]
-    return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
-
-
-def _look(auto: AutoPlan) -> str:
-    what = "labels, and by their number of pairs" if auto.labels is None else "pairs"
-    chosen = "pairs, cap, the noise" + (", labels" if auto.labels is None else "")
-    return (
-        f"Units are counted by their number of {what}: 1, 2, 3 to 4, 5 to 8, and so on.\n"
-        f"Each count gets Laplace noise (sd {auto.look_noise.mechanism.sd:.3g} units, "
-        f"epsilon={shortest(auto.look_epsilon)} for each histogram).\n"
-        f"From these released numbers follow {chosen}, and whether other pairs are shown too.\n"
-        "A unit with up to half of the usual number of pairs then counts in full."
-    )
-
-
-def _after_look(auto: AutoPlan) -> str:
-    """Write what would follow for some usual numbers of pairs, among very many units."""
-    from ddpmi.planning.auto import Histogram, Look
-    from ddpmi.pipeline.looks import BUCKETS
-
-    lines = [f"{'usual pairs':>11}{'pairs':>8}{'noise':>12}{'epsilon':>12}   a pair needs about"]
-    for bucket in _EXAMPLES:
-        counts = [_MANY if place == bucket else 0 for place in range(len(BUCKETS))]
-        look = Look(labels=None, pairs=Histogram(counts=tuple(counts), scale=1.0))
-        plan = auto.resolve(look)
-        usual = look.pairs.usual
-        needed = f"{math.ceil(plan.calibration.threshold_for(usual)):,} such units" if plan.thresholded else "no threshold"
-        lines.append(
-            f"{usual:>11}{plan.bounds.pairs:>8}{plan.mechanism_name:>12}{float(plan.budget.epsilon):>12.4g}   {needed}"
-        )
-    return "\n".join(lines)
-
-
-def _look_cost(auto: AutoPlan) -> str:
-    look = auto.look_budget
-    return (
-        f"The ledger is charged twice: epsilon={shortest(look.epsilon)} for the look, then the rest for the release.\n"
-        f"Both together keep to epsilon={shortest(auto.budget.epsilon)}, delta={shortest(auto.budget.delta)}. "
-        "If the look finds that nothing would show, only the look is charged."
-    )
-
-
-def auto_numbers(auto: AutoPlan) -> dict[str, Any]:
-    """Return what is declared for a look, and what it costs, as plain values."""
-    return {
-        "look": auto.to_dict(),
-        "plan_digest": auto.digest,
-        "histograms": auto.histograms,
-        "epsilon_of_each": float(auto.look_epsilon),
-        "sd": auto.look_noise.mechanism.sd,
-        "rest": {name: auto.rest(name).to_dict() for name in auto.possible},
-    }
+    return page(parts)
 
 
 def plan_numbers(plan: Plan) -> dict[str, Any]:
@@ -217,7 +138,7 @@ def _selected(plan: Plan) -> str:
 
 def _options(plan: Plan) -> str:
     """Write lines for each option that is not the default, and advice on the threshold of pairs."""
-    lines = [*_sampling(plan), *_selecting(plan), *_keys(plan)]
+    lines = [*_sampling(plan), *_selecting(plan), *keys_in_words(plan)]
     if plan.thresholds == "every":
         lines.append("thresholds: features and labels have thresholds too; pairs of those below are dropped.")
     if plan.marginals == "other":
@@ -273,7 +194,7 @@ def _selecting(plan: Plan) -> list[str]:
     return [found, *_SELECTION_ADVICE]
 
 
-def _keys(plan: Plan) -> list[str]:
+def keys_in_words(plan: Plan) -> list[str]:
     """Write a line for each option that decides which keys and pairs are released."""
     lines = []
     for name in ("public_labels", "public_features"):
@@ -355,12 +276,22 @@ def _cost(plan: Plan) -> str:
     return f"The ledger is charged rho={float(cost.rho):.6g} (zCDP), and delta={shortest(cost.delta)} for thresholds."
 
 
-def _text_files(encoding: str | None) -> str:
+def text_files(encoding: str | None) -> str:
     if encoding is None:
         return ""
     read = f"The files are read as {encoding}" if encoding else "CSV and JSON lines files are read as utf-8"
     guess = ", because no encoding is named; it is not guessed" if encoding in ("", "utf-8") else ""
     return f"{read}{guess}. Bytes that do not decode become U+FFFD."
+
+
+def page(parts: Iterable[tuple[str, str]]) -> str:
+    """Write titles with their texts; parts without a text are left out.
+
+    >>> print(page([("Cost", "free"), ("Options", "")]), end="")
+    Cost
+      free
+    """
+    return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
 
 
 def _indent(text: str) -> str:

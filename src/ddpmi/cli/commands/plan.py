@@ -63,7 +63,7 @@ def plan(
     """
     from ddpmi.pipeline.dialects import DUCKDB, SPARK
     from ddpmi.planning.auto import AutoPlan
-    from ddpmi.planning.explain import auto_numbers, explain, plan_numbers
+    from ddpmi.planning.explain import explain, plan_numbers
 
     settings = read_settings()
     options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
@@ -81,7 +81,7 @@ def plan(
     if simulate is not None:
         _put_simulation(options.plan(), simulate, json_=format == "json")
     elif format == "json":
-        numbers = auto_numbers(chosen) if isinstance(chosen, AutoPlan) else plan_numbers(chosen)
+        numbers = chosen.numbers() if isinstance(chosen, AutoPlan) else plan_numbers(chosen)
         put(json.dumps(numbers | ({"encoding": encoding} if encoding else {}), indent=2) + "\n")
     elif isinstance(chosen, AutoPlan):
         put(chosen.explain(dialect, encoding=encoding, sql=sql))
