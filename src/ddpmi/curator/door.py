@@ -515,7 +515,10 @@ def _drawn(
             tables = measure(engine, Reading.of(plan))
             charged = {"entry": entry.id, **balance}
             look = None if order.looked is None or order.auto is None else (order.auto, order.looked.look)
-            receipt = private_receipt(plan, origin, release_id=entry.release_id, ledger=charged, look=look)
+            whole = plan.complete and tables.count("pairs") == tables.count("features") * tables.count("labels")
+            receipt = private_receipt(
+                plan, origin, release_id=entry.release_id, ledger=charged, look=look, completed=whole
+            )
             yield _published(Release(receipt=receipt, tables=tables), target, name)
 
 

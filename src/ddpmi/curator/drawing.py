@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from ddpmi.releases.tables import Tables
 
 
+MOST_COMPLETED = 20_000_000
+"""A release with more pairs of known features and labels than this is not completed: one machine could not rank them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """Which tables are drawn from exact sums, and how."""
@@ -205,8 +209,10 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
     for key, is_known in known.items():
         if not is_known:
             draw.make_known(key, f"SELECT DISTINCT {key} FROM {seen}")
-    if reading.complete:
+    if reading.complete and draw.fits():
         draw.complete_pairs(seen)
+    elif reading.complete:
+        engine.run(Step(name="drawn_pairs", shape="(feature, label, sum)", sql=f"SELECT feature, label, sum FROM {seen}"))
     if reading.other:
         engine.run(Step(name="kept", shape="(feature, label)", sql="SELECT feature, label FROM drawn_pairs"))
     for key in known:
@@ -248,6 +254,15 @@ class _Drawing:
     def make_known(self, key: str, sql: str) -> None:
         """Keep keys that are public from here on."""
         self.engine.run(Step(name=f"known_{key}s", shape=f"({key})", sql=sql, freeze=True))
+
+    def fits(self) -> bool:
+        """Return whether the pairs of all known keys are few enough to be released. Their number is public by now."""
+        # proof: completion.fits
+        count = 1
+        for table in ("known_features", "known_labels"):
+            batches = self.engine.batches(f"SELECT COUNT(*) AS keys FROM {table}")
+            count *= sum(int(number) for batch in batches for number in batch.column(0).to_pylist())
+        return count <= MOST_COMPLETED
 
     def complete_pairs(self, seen: str) -> None:
         """Draw all other pairs of known features and labels, and add them to the pairs drawn before."""

@@ -211,7 +211,7 @@ def keys_in_words(plan: Plan) -> list[str]:
     if plan.complete:
         lines.append(
             "complete: all other pairs of features and labels that have a pair above the threshold are released too, at no cost:"
-            " one row for each feature and label."
+            " one row for each feature and label, unless there are too many."
         )
     return lines
 

@@ -50,8 +50,18 @@ def private_receipt(
     release_id: str,
     ledger: Mapping[str, Any],
     look: tuple[AutoPlan, Look] | None = None,
+    completed: bool = True,
 ) -> dict[str, Any]:
-    """Write the receipt of a private release. After a look its guarantee is that of both together."""
+    """Write the receipt of a private release.
+
+    Args:
+        plan: The plan of the release.
+        origin: Where the sums come from.
+        release_id: The id of the release.
+        ledger: The entry of the ledger, and what was spent and left then.
+        look: The look that chose the bounds. The guarantee is then that of both together.
+        completed: Whether a release that was to be completed had few enough keys for it.
+    """
     concentrated = plan.cost.epsilon is None
     budget, cost = (plan.budget, plan.cost) if look is None else (look[0].budget, look[0].look_cost + plan.cost)
     return {
@@ -75,6 +85,7 @@ def private_receipt(
         "relies_on": [*plan.relies_on, *origin.relies_on],
         "ledger": dict(ledger),
         **({} if look is None else {"look": _look(*look)}),
+        **({"complete": False} if plan.complete and not completed else {}),
     }
 
 
@@ -216,7 +227,9 @@ def _noise_lines(receipt: Mapping[str, Any]) -> list[str]:
         for name, noise in receipt["tables"].items()
         if noise.get("bound") is not None
     ]
-    if (receipt.get("plan") or {}).get("complete"):
+    if receipt.get("complete") is False:
+        lines.append("  there were too many features and labels to release their other pairs, so only pairs above it are here")
+    elif (receipt.get("plan") or {}).get("complete"):
         lines.append(
             "  pairs below the threshold are released too, if their feature and their label each have a pair above it"
         )

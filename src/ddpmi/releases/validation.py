@@ -204,6 +204,8 @@ def _check_promise(receipt: Mapping[str, Any]) -> None:
     _text(promise["neighbours"], "the neighbours")
     if promise["rho"] is not None:
         _number(promise["rho"], "rho")
+    if "complete" in receipt and (receipt["complete"] is not False or plan is None or not plan.complete):
+        raise _Wrong("complete contradicts its plan")
     auto = None if plan is None else _check_look(receipt, plan)
     whole = plan if auto is None else auto
     wanted = {"epsilon": None, "delta": None} if whole is None else whole.budget.to_dict()
