@@ -29,8 +29,8 @@ import numpy as np
 import ddpmi
 from ddpmi.curator.drawing import Reading, measure, origin_of, summed_by
 from ddpmi.curator.looking import looked
-from ddpmi.planning.auto import AutoPlan, Histogram
 from ddpmi.pipeline.looks import BUCKETS, bucket_of
+from ddpmi.planning.auto import AutoPlan, Histogram
 from ddpmi.releases.receipts import private_receipt
 from ddpmi.releases.release import Release
 
@@ -122,7 +122,7 @@ def after_looks(obs: ddpmi.Observations, truth: dict[str, Any]) -> tuple[list[An
             with summed_by(obs, plan, salt=salt, done=found.done) as engine:
                 scores.append(overlaps(drawn(obs, plan, engine), truth))
         bounds = {name: getattr(plan.bounds, name) for name in ("pairs", "labels", "cap")}
-        plans.append({**bounds, "noise": plan.mechanism_name, "complete": plan.complete, "look": found.look.in_words})
+        plans.append({**bounds, "noise": plan.mechanism_name, "complete": plan.complete, "look": found.look.in_words()})
     return scores, plans
 
 

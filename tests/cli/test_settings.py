@@ -12,7 +12,7 @@ from ddpmi.errors import InputError
 from tests.support.cli_fixtures import Place, refused_clearly
 
 WHOLE = Settings(
-    files=("visits 2026.csv", "a\"b\\c\x7f.csv"),
+    files=("visits 2026.csv", 'a"b\\c\x7f.csv'),
     columns={"unit": "user id", "feature": "site", "label": "country", "value": "minutes"},
     clip="100",
     delta="1e-9",
@@ -83,6 +83,8 @@ def test_commands_read_the_settings(place: Place) -> None:
     assert place.run("release", "--epsilon", "0.5").code == 0
     assert "odd-2.release" in place.names()
     # A misspelt column in the file is noticed before anything is charged.
-    (place.folder / SETTINGS).write_text("[data]\nfiles = ['odd.csv']\nunit = 'woh'\nfeature = 'what'\nlabel = 'where'\n")
+    (place.folder / SETTINGS).write_text(
+        "[data]\nfiles = ['odd.csv']\nunit = 'woh'\nfeature = 'what'\nlabel = 'where'\n"
+    )
     wrong = place.run("run", "--epsilon", "1")
     assert (wrong.code, "Did you mean 'who'?" in wrong.err, len(place.charges())) == (2, True, 4)

@@ -104,7 +104,9 @@ def test_values_of_zero_are_no_pairs() -> None:
 def test_the_sql_parses(dialect: object, name: str) -> None:
     """Each step is one SELECT in the SQL of its engine."""
     for step in AUTO.steps(dialect):
-        assert isinstance(sqlglot.parse_one(step.sql.replace("$salt", "'s'"), dialect=name), sqlglot.exp.Query), step.name
+        assert isinstance(sqlglot.parse_one(step.sql.replace("$salt", "'s'"), dialect=name), sqlglot.exp.Query), (
+            step.name
+        )
 
 
 @pytest.mark.spark

@@ -193,7 +193,13 @@ def test_few_units_show_nothing() -> None:
 def test_the_text_says_what_may_follow() -> None:
     """A plan without bounds explains the look, what may follow, and both charges."""
     text = AUTO.explain()
-    for part in ("First a private look", "charged twice", "epsilon=0.05 for the look", "a pair needs about", "usual pairs"):
+    for part in (
+        "First a private look",
+        "charged twice",
+        "epsilon=0.05 for the look",
+        "a pair needs about",
+        "usual pairs",
+    ):
         assert part in text, part
     assert "pair_look" not in text
     assert "pair_look" in AUTO.explain(sql=True)

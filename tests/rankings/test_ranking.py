@@ -349,7 +349,6 @@ def test_rankings_are_arrow_streams() -> None:
     assert set(frame["notice"]) == {"NOT PRIVATE"}
 
 
-
 def test_hostile_names_are_tamed_wherever_they_are_shown(tmp_path: Path) -> None:
     """Markup, terminal codes and formulas stay text in HTML, terminal and CSV; JSON keeps the name."""
     names = [

@@ -511,7 +511,6 @@ class ReleaseOptions:
     expect_head: Annotated[str | None, Parameter(metavar="HEAD")] = None
     """Line that ddpmi ledger head printed before. A ledger that does not contain it, such as an old copy, is refused."""
 
-
     def destination(self, data: list[str] | Table, command: str) -> Destination:
         """Return ledger and folder, also where they were not given.
 

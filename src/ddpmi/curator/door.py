@@ -362,9 +362,7 @@ def look_id(release_id: str) -> str:
     return f"{release_id}.look"
 
 
-def _released_after_look(
-    asked: _LookOrder, ledger: Ledger, progress: Progress | None, *, retried: bool
-) -> Release:
+def _released_after_look(asked: _LookOrder, ledger: Ledger, progress: Progress | None, *, retried: bool) -> Release:
     """Charge the look and draw it, then charge the release that follows from it and draw that."""
     if retried and (found := _stored_after_look(asked, ledger)) is not None:
         return found
@@ -431,7 +429,9 @@ def _stored_after_look(asked: _LookOrder, ledger: Ledger) -> Release | None:
             hint=_NEW_ID,
         )
     if entry is None:
-        raise ReleaseError(f"Only the look of the release id {asked.id!r} was charged; its release was not made.", hint=_NEW_ID)
+        raise ReleaseError(
+            f"Only the look of the release id {asked.id!r} was charged; its release was not made.", hint=_NEW_ID
+        )
     return _found(ledger, entry, asked.target)
 
 

@@ -212,7 +212,9 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
     if reading.complete and draw.fits():
         draw.complete_pairs(seen)
     elif reading.complete:
-        engine.run(Step(name="drawn_pairs", shape="(feature, label, sum)", sql=f"SELECT feature, label, sum FROM {seen}"))
+        engine.run(
+            Step(name="drawn_pairs", shape="(feature, label, sum)", sql=f"SELECT feature, label, sum FROM {seen}")
+        )
     if reading.other:
         engine.run(Step(name="kept", shape="(feature, label)", sql="SELECT feature, label FROM drawn_pairs"))
     for key in known:

@@ -177,15 +177,14 @@ class Look:
         """Whether one of the histograms shows units for certain."""
         return self.pairs.stands_out or (self.labels is not None and self.labels.stands_out)
 
-    @property
-    def in_words(self) -> str:
-        """The look in one sentence.
+    def in_words(self, units: str = "units") -> str:
+        """Return the look in one sentence.
 
-        >>> Look(labels=None, pairs=Histogram(counts=(0, 0, 5000) + (0,) * 18, scale=40.0)).in_words
-        'about 5,000 units, usually 3 pairs each'
+        >>> Look(labels=None, pairs=Histogram(counts=(0, 0, 5000) + (0,) * 18, scale=40.0)).in_words("visitors")
+        'about 5,000 visitors, usually 3 pairs each'
         """
         usual = self.pairs.usual
-        return f"about {_rounded(self.pairs.units):,} units, usually {usual} pair{'s' if usual > 1 else ''} each"
+        return f"about {_rounded(self.pairs.units):,} {units}, usually {usual} pair{'s' if usual > 1 else ''} each"
 
 
 def _rounded(number: int) -> int:
@@ -472,9 +471,13 @@ def _check_options(options: Mapping[str, Any]) -> None:
     for name in (name for name in _EXCLUDED if options.get(name) is not None):
         raise InputError(f"{name} {_EXCLUDED[name]}, so it does not go with a look.", hint=hint)
     if options.get("distinct") == "units":
-        raise InputError("A unit with one row has one pair, so there is nothing to look for.", hint=Hint.setting("pairs", 1))
+        raise InputError(
+            "A unit with one row has one pair, so there is nothing to look for.", hint=Hint.setting("pairs", 1)
+        )
     if unknown := sorted(set(options) - {entry.name for entry in fields(Plan)}):
-        raise InputError(f"A plan has no option {unknown[0]!r}.", hint="AutoPlan.of(epsilon=1, public_labels=['a', 'b'])")
+        raise InputError(
+            f"A plan has no option {unknown[0]!r}.", hint="AutoPlan.of(epsilon=1, public_labels=['a', 'b'])"
+        )
 
 
 def _can_complete(plan: Plan) -> bool:

@@ -277,6 +277,7 @@ def _cost(plan: Plan) -> str:
 
 
 def text_files(encoding: str | None) -> str:
+    """Say how text files are read; empty for data that has no encoding to choose."""
     if encoding is None:
         return ""
     read = f"The files are read as {encoding}" if encoding else "CSV and JSON lines files are read as utf-8"

@@ -252,9 +252,7 @@ def _with_noise(
     return better_noise(laplace, gaussian, total=total, labels=labels, pairs_per_unit=pairs_per_unit)
 
 
-def better_noise(
-    laplace: Plan, gaussian: Plan, *, total: float, pairs_per_unit: float, labels: int = _LABELS
-) -> Plan:
+def better_noise(laplace: Plan, gaussian: Plan, *, total: float, pairs_per_unit: float, labels: int = _LABELS) -> Plan:
     """Choose between two plans by their noise, for units of the usual weight.
 
     A unit with more than K pairs counts for less than one, and for less with Laplace noise than with Gaussian noise.

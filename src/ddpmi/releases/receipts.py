@@ -12,7 +12,7 @@ from ddpmi._typing import TABLES
 from ddpmi.pipeline.looks import BUCKETS, largest_of
 from ddpmi.planning.auto import Histogram, Look
 from ddpmi.releases.validation import RELEASE_FORMAT
-from ddpmi.releases.words import ROLES, bounding_note
+from ddpmi.releases.words import ROLES, Words, bounding_note
 from ddpmi.text import NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -202,7 +202,8 @@ def _look_lines(receipt: Mapping[str, Any]) -> list[str]:
     lines = [
         "",
         "A private look chose the bounds",
-        f"  it found {look.in_words}; epsilon={receipt['look']['epsilon']:g} for each histogram, part of the promise above",
+        f"  it found {look.in_words(Words.of(receipt).units)}; "
+        f"each histogram had epsilon={receipt['look']['epsilon']:g}, part of the promise above",
         f"  so pairs={bounds.get('pairs')}, labels={bounds.get('labels')}, cap={bounds.get('cap')}",
     ]
     heads = [str(largest) for largest in receipt["look"]["buckets"]]
@@ -210,7 +211,9 @@ def _look_lines(receipt: Mapping[str, Any]) -> list[str]:
         if histogram is not None:
             held = max((place for place, count in enumerate(histogram.filled) if count), default=0) + 1
             shown = [f"{head}: {count}" for head, count in zip(heads[:held], histogram.counts, strict=False)]
-            lines.append(f"  units by their number of {name}, up to and with noise of sd {histogram.sd:.3g}: {', '.join(shown)}")
+            lines.append(
+                f"  units by their number of {name}, up to and with noise of sd {histogram.sd:.3g}: {', '.join(shown)}"
+            )
     return lines
 
 
@@ -228,7 +231,9 @@ def _noise_lines(receipt: Mapping[str, Any]) -> list[str]:
         if noise.get("bound") is not None
     ]
     if receipt.get("complete") is False:
-        lines.append("  there were too many features and labels to release their other pairs, so only pairs above it are here")
+        lines.append(
+            "  there were too many features and labels to release their other pairs, so only pairs above it are here"
+        )
     elif (receipt.get("plan") or {}).get("complete"):
         lines.append(
             "  pairs below the threshold are released too, if their feature and their label each have a pair above it"

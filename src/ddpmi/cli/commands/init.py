@@ -35,7 +35,7 @@ EPSILON, DELTA = "4", "1e-6"
 """The limit of a new ledger that is offered."""
 
 
-def init(  # noqa: PLR0913 - each is one question
+def init(
     data: Annotated[list[str], Parameter(metavar="DATA", help=f"{DATA_HELP} Only the schema is read.")],
     /,
     *,
@@ -98,7 +98,9 @@ def _made(place: Path, limit: object) -> Ledger:
     from ddpmi.ledger.ledger import Ledger
 
     made = Ledger(place, limit=limit)  # type: ignore[arg-type]
-    say(f"Created {printable(str(place))} with the limit epsilon={float(made.limit.epsilon):g}, delta={float(made.limit.delta):g}.")
+    say(
+        f"Created {printable(str(place))} with the limit epsilon={float(made.limit.epsilon):g}, delta={float(made.limit.delta):g}."
+    )
     return made
 
 

@@ -131,9 +131,7 @@ def format_of(given: Format | None, output: Path | None) -> Format:
             )
         return cast("Format", _ENDINGS[output.suffix.lower()])
     if given in ("parquet", "xlsx") and output is None:
-        raise InputError(
-            "Parquet and Excel are not text and need a file.", hint=f"ddpmi rank DIR -o ranking.{given}"
-        )
+        raise InputError("Parquet and Excel are not text and need a file.", hint=f"ddpmi rank DIR -o ranking.{given}")
     return given or "table"
 
 

@@ -83,6 +83,7 @@ def make_release(
         paths.check_new_folder(to.output)
     from ddpmi.curator.door import release as draw
     from ddpmi.releases.receipts import look_of
+    from ddpmi.releases.words import Words
 
     with Progress() as progress, note_charges(ledger, reading.dataset):
         found = draw(
@@ -100,7 +101,8 @@ def make_release(
     else:
         if (look := look_of(found.receipt)) is not None:
             chosen = found.receipt["plan"]["bounds"]
-            say(f"A private look found {look.in_words}; so pairs={chosen['pairs']}, labels={chosen['labels']}.")
+            seen = look.in_words(Words.of(found.receipt).units)
+            say(f"A private look found {seen}; so pairs={chosen['pairs']}, labels={chosen['labels']}.")
         say(f"Released {found.tables.count('pairs')} pairs to {to.output}.")
         say_budget_left(ledger, reading.dataset)
     warn_if_empty(found, found.tables.count("pairs"))
