@@ -229,7 +229,7 @@ def test_a_seed_gives_one_label(ledger: Ledger) -> None:
 def test_many_releases_need_known_bounds(ledger: Ledger) -> None:
     """release_many refuses a plan without bounds before anything is charged."""
     with pytest.raises(InputError, match="bounds are known"):
-        ddpmi.release_many(ddpmi.observe(data()), [AUTO], ledger=ledger)
+        ddpmi.release_many(ddpmi.observe(data()), [AUTO], ledger=ledger)  # type: ignore[list-item]
     assert states(ledger) == []
 
 

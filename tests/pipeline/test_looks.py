@@ -35,7 +35,7 @@ def expected(rows: Rows) -> dict[str, dict[str, int]]:
         if None not in (unit, feature, label):
             pairs[unit].add((feature, label))
     counts = {
-        "label_look": Counter(looks.bucket_of(len({label for _, label in found})) for found in pairs.values()),
+        "label_look": Counter(looks.bucket_of(len({pair[1] for pair in found})) for found in pairs.values()),
         "pair_look": Counter(looks.bucket_of(len(found)) for found in pairs.values()),
     }
     return {name: {looks.BUCKETS[at]: counts[name][at] for at in range(21)} for name in counts}
@@ -71,7 +71,7 @@ def test_one_unit_moves_one_bucket_by_one(rows: Rows, labels: int, space: str) -
 
 def test_a_heavy_unit_moves_no_more_than_any_other() -> None:
     """A unit with a thousand pairs under fifty labels adds 1, like one with a single pair."""
-    rows: Rows = [("heavy", f"f{n}", f"l{n % 50}") for n in range(1000)] + [("light", "f", "l")]
+    rows: Rows = [*(("heavy", f"f{n}", f"l{n % 50}") for n in range(1000)), ("light", "f", "l")]
     found = histograms(rows, labels=4)
     assert found["label_look"] == expected(rows)["label_look"]
     # Fifty labels have 20 pairs each; four of them are kept.

@@ -56,9 +56,8 @@ class Settings:
             wanted.remove("value")
         given = {role for role in ROLES if getattr(options, role) is not None}
         given |= {role for role in ROLES if getattr(options, f"{role}_sql") is not None}
-        return replace(
-            options, **{role: name for role, name in self.columns.items() if role in wanted and role not in given}
-        )
+        filled: dict[str, Any] = {role: name for role, name in self.columns.items() if role in {*wanted} - given}
+        return replace(options, **filled)
 
     def with_clip(self, bounds: BoundOptions, columns: ColumnOptions) -> BoundOptions:
         """Fill in the clip of the value of the settings, if that is the value in use."""

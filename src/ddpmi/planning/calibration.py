@@ -123,7 +123,7 @@ class Calibration:
     def weight_for(self, pairs: int) -> float:
         """Return the part of one that a pair of a unit counts, if the unit has that many pairs."""
         most = min(pairs, self.bounding.most_pairs)
-        return weight_of_equal_pairs(self.bounding, most) / 2**self.bounding.g
+        return weight_of_equal_pairs(self.bounding, most) / (1 << self.bounding.g)
 
     def threshold_for(self, pairs: int) -> float:
         """Return how many units with that many pairs each reach the first threshold; 0 if there is none."""

@@ -202,8 +202,8 @@ def _look_lines(receipt: Mapping[str, Any]) -> list[str]:
     lines = [
         "",
         "A private look chose the bounds",
-        f"  it found {look.in_words(Words.of(receipt).units)}; "
-        f"each histogram had epsilon={receipt['look']['epsilon']:g}, part of the promise above",
+        f"  it found {look.in_words(Words.of(receipt).units)}",
+        f"  each histogram had epsilon={receipt['look']['epsilon']:g}, part of the promise above",
         f"  so pairs={bounds.get('pairs')}, labels={bounds.get('labels')}, cap={bounds.get('cap')}",
     ]
     heads = [str(largest) for largest in receipt["look"]["buckets"]]

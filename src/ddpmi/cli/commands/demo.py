@@ -10,7 +10,7 @@ import math
 import shlex
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddpmi.cli.options import NewFolder  # noqa: TC001 - the command line reads these hints when it runs
 from ddpmi.cli.output import Progress, example, program, put_kept, rich_table
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EPSILON, DELTA = "1", "1e-6"
 """What the demo promises each airplane."""
-COLUMNS = {"unit": "airplane", "feature": "destination", "label": "airline"}
+COLUMNS: dict[str, Any] = {"unit": "airplane", "feature": "destination", "label": "airline"}
 """The columns of the flights."""
 LEDGER = "flights.ledger"
 LIMIT = ("4", "1e-5")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -116,11 +116,11 @@ class _Asker:
         self.names = names
         self.interactive = sys.stdin is not None and sys.stdin.isatty()
 
-    def columns(self, given: Mapping[str, str | None]) -> dict[str, str]:
+    def columns(self, given: Mapping[str, str | None]) -> dict[str, Any]:
         """Return the column of each role."""
         if self.interactive and None in given.values():
             say(f"The data has the columns {', '.join(map(printable, self.names))}.")
-        found: dict[str, str] = {}
+        found: dict[str, Any] = {}
         for role in ROLES:
             name = given[role] or self._column(role, given[role], found)
             if name:
