@@ -361,7 +361,7 @@ class AutoPlan:
         return better_noise(*plans, total=max(look.pairs.units, 1) * usual, pairs_per_unit=usual)
 
     def shows(self, look: Look, plan: Plan) -> bool:
-        """Return whether any pair could show: not if no bucket stands out of the noise, which needs more units than a pair."""
+        """Return whether any pair could show: not if every bucket is within its noise."""
         return not plan.thresholded or look.stands_out
 
     def explain(self, dialect: Dialect = DUCKDB, *, encoding: str | None = "", sql: bool = False) -> str:
