@@ -7,9 +7,11 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 
+import pyarrow as pa
 import pytest
 import sqlglot
 
+import ddpmi
 from ddpmi import Bounds, Budget, InputError, Plan
 from ddpmi.pipeline.dialects import DUCKDB
 from ddpmi.planning.plan import default_shares
@@ -67,6 +69,17 @@ def test_an_old_plan_that_counts_units_is_not_released_again() -> None:
     """Its sums are no longer computed, and a release of it would mean something else."""
     with pytest.raises(InputError, match="as an older version did"):
         old_plan("units").steps()
+
+
+def test_an_old_plan_shares_no_pass_with_a_new_one() -> None:
+    """Its noise is made for one count in labels and in the total, where the sums of today move by 256."""
+    rows = pa.table({"unit": ["u"], "feature": ["f"], "label": ["x"]})
+    now = Plan(budget=BUDGET, bounds=Bounds(pairs=3, labels=2), mechanism="gaussian", space="units")
+    assert now.sums != old_plan("units").sums
+    with pytest.raises(InputError, match="sum differently"):
+        ddpmi.release_many(ddpmi.observe(rows), [now, old_plan("units")], ledger=None)
+    with pytest.raises(InputError, match="as an older version did"):
+        ddpmi.release(ddpmi.observe(rows), old_plan("units"), ledger=None)
 
 
 @pytest.mark.parametrize(

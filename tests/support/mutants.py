@@ -271,7 +271,7 @@ MUTANTS = [
     Mutant(
         "one pass serves plans with other lists",
         "planning/plan.py",
-        "return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space, own",
+        "return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, counted, own",
         "return (self.calibration.bounding,)",
         "curator/test_door.py -k share_a_pass",
     ),

@@ -27,7 +27,7 @@ from ddpmi.pipeline import aggregates, contributions
 from ddpmi.pipeline.bounds import check_clip
 from ddpmi.pipeline.seeds import SEED_LABELS
 from ddpmi.planning.auto import AutoPlan
-from ddpmi.planning.plan import Plan, check_counts
+from ddpmi.planning.plan import Plan, check_counting, check_counts
 from ddpmi.releases.receipts import exact_receipt, private_receipt
 from ddpmi.releases.release import Release
 from ddpmi.releases.reservations import reserve
@@ -552,6 +552,7 @@ def check_fit(obs: Observations, plan: Plan) -> None:
     obs.check_labelled()
     if obs.seed is not None:
         _check_seed(plan)
+    check_counting(plan)
     _check_value(obs, plan.bounds, units=plan.ignores_values)
     if obs.source.query is not None and not plan.row_local:
         raise InputError(

@@ -310,7 +310,8 @@ class Plan:
         """
         # proof: amplification.fresh
         own = object() if self.sample_rate is not None or self.selection is not None else None
-        return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space, own
+        counted = (self.space, self.weighted)
+        return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, counted, own
 
     @property
     def relies_on(self) -> list[str]:
@@ -342,11 +343,7 @@ class Plan:
             merged_keys: Whether features or labels come from expressions, so that distinct rows may have become equal.
             counted: Whether rows are counts of units with one row each.
         """
-        if self.space == "units" and not self.weighted:
-            raise InputError(
-                "This plan counts units as an older version did, so it describes its release and cannot be released again.",
-                hint=Hint(python="Plan(..., space='units') without weighted=False", cli="--space units"),
-            )
+        check_counting(self)
         if counted:
             check_counts(self)
         bounding = replace(self.calibration.bounding, counted=counted)
@@ -545,6 +542,20 @@ def _wrong_selection(plan: Plan) -> list[tuple[bool, str, Hint]]:
             Hint.without("selection", "listed features need no budget"),
         ),
     ]
+
+
+def check_counting(plan: Plan) -> None:
+    """Refuse a plan of an older version that counts units: its noise is too little for the sums of today.
+
+    Raises:
+        InputError: It counts a unit in labels and in the total without its weight.
+    """
+    # proof: units.population
+    if plan.space == "units" and not plan.weighted:
+        raise InputError(
+            "This plan counts units as an older version did, so it describes its release and cannot be released again.",
+            hint=Hint(python="Plan(..., space='units') without weighted=False", cli="--space units"),
+        )
 
 
 def check_counts(plan: Plan) -> None:

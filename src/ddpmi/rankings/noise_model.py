@@ -162,8 +162,8 @@ class NoiseModel:
     """What thresholds suppressed; None where there are none."""
     labels_known: bool
     """Whether all labels were listed in the plan."""
-    units: bool
-    """Whether labels and total count units."""
+    labels_overlap: bool
+    """Whether a unit counts once in each of several labels, so that labels may sum to more than the total."""
 
     @classmethod
     def of(cls, cells: Cells, receipt: Mapping[str, Any]) -> NoiseModel | None:
@@ -189,8 +189,14 @@ class NoiseModel:
             pairs_of_label=np.bincount(cells.label_code, minlength=len(cells.labels)) if summed else None,
             hides=_hidden(receipt, {name: sd / float(cells.unit) for name, sd in users.items()}),
             labels_known=bool(setting(receipt, "public_labels") or setting(receipt, "labels_only")),
-            units=space_of(receipt) == "units",
+            labels_overlap=space_of(receipt) == "units" and _labels_of_a_unit(receipt) != 1,
         )
+
+
+def _labels_of_a_unit(receipt: Mapping[str, Any]) -> int | None:
+    """Return how many labels one unit may have; None where the receipt does not say."""
+    bounds = (receipt.get("plan") or {}).get("bounds") or {}
+    return bounds.get("labels")
 
 
 def _deviations(receipt: Mapping[str, Any], unit: float) -> dict[str, float]:
