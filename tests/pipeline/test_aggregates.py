@@ -34,7 +34,16 @@ def plans(draw: st.DrawFn, *, labels: int | None = None) -> Plan:
     return Plan(budget=Budget(2, 1e-4), bounds=bounds, mechanism=draw(st.sampled_from(["laplace", "gaussian"])))
 
 
-ROWS = hostile_rows(units=4, features=6, labels=6)
+#: Few keys, so that units have many pairs and exceed their bounds; and rows with the defects of real data.
+CROWDED = st.lists(
+    st.tuples(
+        st.sampled_from(["u0", "u1", "ß"]),
+        st.sampled_from([None, "a,b", *(f"f{n}" for n in range(6))]),
+        st.sampled_from(["l0", "l1", "it's"]),
+    ),
+    max_size=45,
+)
+ROWS = st.one_of(CROWDED, CROWDED, CROWDED, hostile_rows(units=4, features=6, labels=6))
 
 
 def sums_of(tables: dict[str, pa.Table]) -> tuple[dict[Any, int], dict[str, int], dict[str, int], int]:
@@ -120,6 +129,17 @@ def test_a_heavy_unit_counts_by_its_weight_in_every_table(labels: int, mechanism
     assert 0 < weight < 256
     assert moved["labels"][1:] == (labels * weight, labels * weight**2)
     assert moved["features"][1:] == (12 * weight, 12 * weight**2)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+@pytest.mark.parametrize("labels", [1, 3])
+def test_a_unit_beyond_a_cap_counts_by_its_weight_in_every_table(labels: int, mechanism: str) -> None:
+    """Of thirty pairs ten are kept, or those of one label: no cell but by the one weight, and never twice in a label."""
+    own = [(f"f{n}", f"l{at}") for n in range(10) for at in range(3)]
+    moved = replayed(own, bounds=Bounds(pairs=3, labels=labels, cap=10), mechanism=mechanism)
+    (weight,) = {linf for linf, _, _ in moved.values()}
+    assert 0 < weight < 256
+    assert moved["pairs"][1] == 10 * weight
 
 
 def test_a_unit_under_two_labels_of_everybody_else_counts_once() -> None:

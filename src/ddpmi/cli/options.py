@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.budget import Budget
+    from ddpmi.rankings.ranking import Ranking
 
 
 COLUMNS = Group("Columns and rows: what is counted", sort_key=1)
@@ -64,6 +65,25 @@ _HINTS = "units=1e6,labels=20,pairs_per_unit=40"
 Data = Annotated[list[str] | None, Parameter(metavar="DATA", help=DATA_HELP)]
 NewFolder = Annotated[Path, Parameter(name=["--output", "-o"], metavar="DIR")]
 ReleaseFolder = Annotated[Path, Parameter(name="DIR")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOptions:
+    """Which rows of a ranking are read."""
+
+    label: Annotated[tuple[str, ...], Parameter(metavar="NAME", show_default=False)] = ()
+    """Only this label. May be repeated."""
+    clear: Annotated[bool, Parameter(show_default=False)] = False
+    """Only rows that are clear of the noise."""
+
+    def labels_of(self, ranking: Ranking) -> Ranking:
+        """Return the rows of these labels, also those that are not clear."""
+        return ranking.label(*self.label) if self.label else ranking
+
+    def of(self, ranking: Ranking) -> Ranking:
+        """Return these rows of a ranking of these labels."""
+        return ranking.clear() if self.clear else ranking
 
 
 @Parameter(name="*", group=COLUMNS)
@@ -444,6 +464,15 @@ class PlanOptions:
         given = {name: value for name, value in chosen if name != "budget" and value != defaults[name]}
         bounds = {name: value for name, value in self.bounds.given().items() if name in ("labels", "clip", "step")}
         return AutoPlan(budget=options["budget"], **bounds, options=given)
+
+    @property
+    def pairs_per_unit(self) -> float | None:
+        """How many pairs a usual unit has, where --suggest says it."""
+        from ddpmi.planning.suggest import SUGGESTING, read_hints
+
+        if self.privacy.suggest is None:
+            return None
+        return read_hints(self.privacy.suggest, SUGGESTING).get("pairs_per_unit")
 
     def _suggested(self, plan: type[Plan], options: dict[str, Any]) -> Plan:
         """Return the plan that public hints suggest. Options that were given are kept."""

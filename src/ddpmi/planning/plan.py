@@ -358,17 +358,26 @@ class Plan:
         first, *rest = [*rounds, last]
         return [[*contributions.member_steps(bounding, dialect), *first], *rest]
 
-    def explain(self, dialect: Dialect = DUCKDB, *, encoding: str | None = "", sql: bool = False) -> str:
+    def explain(
+        self,
+        dialect: Dialect = DUCKDB,
+        *,
+        encoding: str | None = "",
+        sql: bool = False,
+        pairs_per_unit: float | None = None,
+    ) -> str:
         """Describe guarantee, bounds, noise, thresholds and cost as text. It reads nothing and costs nothing.
 
         Args:
             dialect: The engine's spelling.
             encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
             sql: Add the SQL that will run, from the observed rows to the sums that noise is added to.
+            pairs_per_unit: How many pairs a usual unit has, from public knowledge: what will be visible depends on it.
         """
         from ddpmi.planning.explain import explain
 
-        return explain(self, dialect, steps=self.steps(dialect) if sql else None, encoding=encoding)
+        steps = self.steps(dialect) if sql else None
+        return explain(self, dialect, steps=steps, encoding=encoding, pairs_per_unit=pairs_per_unit)
 
     def sql(self, dialect: Dialect = DUCKDB) -> str:
         """Return the SQL as one text."""

@@ -36,10 +36,21 @@ COLUMNS = (
     "feature_total",
     "label_total",
     "share_in",
+    "share_in_low",
+    "share_in_high",
     "share_out",
+    "share_out_low",
+    "share_out_high",
     "lift",
+    "lift_low",
+    "lift_high",
+    "false_sign",
+    "clear",
+    "note",
 )
 """The columns of a ranking, in order."""
+NUMBERS = COLUMNS[6:-2]
+"""The columns that hold numbers other than ranks."""
 _DIGITS = 12
 _FEW = 1 << 16  # NumPy sorts 16-bit integers by counting
 _POWERS = np.array([float(f"1e{k}") for k in range(-280, 281)])  # read from text: the same on every platform

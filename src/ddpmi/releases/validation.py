@@ -5,6 +5,7 @@ bytes of receipt.json -> receipt
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RELEASE_FORMAT = 3
-"""The format that this version writes. It also reads format 1, which had no list of files, and 2, which named no columns and
-counted a unit once in the sums of labels and of everything, without its weight."""
+"""The format that this version writes. It also reads format 1, which had no list of files, and 2, which had no digest of its own,
+named no columns, and counted a unit once in the sums of labels and of everything, without its weight."""
 _FORMATS = (1, 2, RELEASE_FORMAT)
 LARGEST_RECEIPT = 64 << 20
 """The most bytes of a receipt. Lists of public keys are part of it."""
@@ -34,6 +35,8 @@ LARGEST_RECEIPT = 64 << 20
 _MOST_BRACKETS = 2_000_000
 _LONGEST_TEXT = 10_000
 _LARGEST_GRID = 62
+#: The fields that older formats do not have, with the format that brought them.
+_SINCE = {"files": 2, "filtered": 2, "columns": 3, "weighted": 3, "digest": 3}
 _MECHANISMS = ("none", "discrete_laplace", "discrete_gaussian")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(rf"({'|'.join(KEYS)})/[^/\\\0._][^/\\\0]*\.parquet")
@@ -115,6 +118,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def own_digest(receipt: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all fields of a receipt but ``digest``, as JSON with sorted names and without spaces.
+
+    >>> own_digest({"b": 1, "a": "ä"}) == own_digest({"a": "ä", "b": 1, "digest": "0" * 64})
+    True
+    """
+    fields = {name: value for name, value in receipt.items() if name != "digest"}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
 def _check(receipt: Mapping[str, Any]) -> None:
     for name in ("release_id", "dataset", "engine"):
         _text(receipt[name], name)
@@ -124,8 +138,6 @@ def _check(receipt: Mapping[str, Any]) -> None:
         _text(versions[name], "a version")
     _of(bool, receipt["private"], "private")
     _choice(receipt["space"], ("events", "units"), "space")
-    if receipt["format"] not in (1, 2):
-        _of(bool, receipt["weighted"], "weighted")
     _choice(receipt["marginals"], ("measured", "other"), "marginals")
     for text in _of(list, receipt["relies_on"], "relies_on"):
         _text(text, "an entry of relies_on")
@@ -134,12 +146,25 @@ def _check(receipt: Mapping[str, Any]) -> None:
     _check_noise(receipt)
     _check_ledger(receipt["ledger"])
     _check_promise(receipt)
-    if receipt["format"] != 1:
-        if receipt["filtered"] is not None:
-            _of(bool, receipt["filtered"], "filtered")
-        listed_files(receipt)
-    if receipt["format"] not in (1, 2):
-        _check_columns(receipt["columns"])
+    _check_since(receipt)
+
+
+def _check_since(receipt: Mapping[str, Any]) -> None:
+    """Check the fields that came after format 1."""
+    for name, since in _SINCE.items():
+        if name in receipt and receipt["format"] < since:
+            raise _Wrong(f"format {receipt['format']} has no {name}")
+    if receipt["format"] == 1:
+        return
+    if receipt["filtered"] is not None:
+        _of(bool, receipt["filtered"], "filtered")
+    listed_files(receipt)
+    if receipt["format"] == _SINCE["files"]:
+        return
+    _of(bool, receipt["weighted"], "weighted")
+    _check_columns(receipt["columns"])
+    if receipt["digest"] != own_digest(receipt):
+        raise _Wrong("it was changed after it was written: it does not have its own digest")
 
 
 def _check_columns(columns: object) -> None:

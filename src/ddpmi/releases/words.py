@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from ddpmi.pipeline.seeds import SEED_LABELS
+from ddpmi.pipeline.seeds import SEED, SEED_LABELS
 from ddpmi.privacy.budget import shortest
 from ddpmi.text import printable
 
@@ -44,6 +44,8 @@ class Words:
     """The column of the values; None where there is none."""
     space: Literal["events", "units"] = "units"
     """Whether units or events are counted."""
+    seed: str | None = None
+    """The label of the units with a seed, where labels were made by one; the other label is the rest."""
 
     @classmethod
     def of(cls, receipt: Mapping[str, Any]) -> Words:
@@ -56,7 +58,10 @@ class Words:
         known = {} if unit in (None, *NO_COLUMN) else {"unit": str(unit)}
         named = {role: name for role, name in (receipt.get("columns") or {}).items() if name is not None}
         space = receipt.get("space") or (receipt.get("plan") or {}).get("space")
-        return cls(space="units" if space == "units" else "events", **(known | named))
+        plan = receipt.get("plan") or {}
+        seeded = list(plan.get("public_labels") or ()) == list(SEED_LABELS)
+        seed = SEED if seeded else None
+        return cls(space="units" if space == "units" else "events", seed=seed, **(known | named))
 
     @property
     def one_unit(self) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ddpmi.applications.expansion import Round
 
-_SHOWN = ("round", "feature", "direction", "mi", "share_in", "share_out", "lift")
+_SHOWN = ("round", "feature", "share_in", "share_out", "lift", "verdict", "mi")
 
 
 @Parameter(name="*")

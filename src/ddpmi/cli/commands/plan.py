@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _SIMULATE_HELP = (
     "Instead print what to expect for epsilons from 0.1 to 8, from public hints alone. units=N is needed. If known, add "
-    "labels=N, features=N, pairs_per_unit=N, zipf=S (the k-th feature is as common as k to the power of -S) and lean=P "
-    "(the part of each feature's pairs that has its own label). For example units=1e6,labels=20."
+    "labels=N, features=N, pairs_per_unit=N, labels_per_unit=N, zipf=S (the k-th feature is as common as k to the power of "
+    "-S) and lean=P (the part of each feature's pairs that has its own label). For example units=1e6,labels=20."
 )
 
 
@@ -68,6 +68,7 @@ def plan(
     settings = read_settings()
     options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
     chosen = options.plan() if simulate is not None else options.plan_or_look()
+    usual = options.pairs_per_unit
     keywords = reading.keywords()
     encoding: str | None = ""
     if data or settings.files or reading.table is not None:
@@ -81,13 +82,13 @@ def plan(
     if simulate is not None:
         _put_simulation(options.plan(), simulate, json_=format == "json")
     elif format == "json":
-        numbers = chosen.numbers() if isinstance(chosen, AutoPlan) else plan_numbers(chosen)
+        numbers = chosen.numbers() if isinstance(chosen, AutoPlan) else plan_numbers(chosen, pairs_per_unit=usual)
         put(json.dumps(numbers | ({"encoding": encoding} if encoding else {}), indent=2) + "\n")
     elif isinstance(chosen, AutoPlan):
         put(chosen.explain(dialect, encoding=encoding, sql=sql))
     else:
         steps = options.columns.sql_of(chosen, dialect) if sql else None
-        put(explain(chosen, dialect, steps=steps, encoding=encoding))
+        put(explain(chosen, dialect, steps=steps, encoding=encoding, pairs_per_unit=usual))
 
 
 def _put_simulation(plan: Plan, hints: str, *, json_: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path  # noqa: TC003 - the command line reads these hints when it runs
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,11 +24,14 @@ from ddpmi.cli.options import (
     ReadingOptions,
     ReleaseOptions,
 )
-from ddpmi.cli.output import example, put_kept, ranking_table, say, working
+from ddpmi.cli.output import example, put_kept, ranking_summary, say, working
 from ddpmi.cli.settings import read_settings
+from ddpmi.text import printable
 
 if TYPE_CHECKING:
     from cyclopts import App
+
+    from ddpmi.rankings.ranking import Ranking
 
 
 def run(
@@ -37,21 +41,21 @@ def run(
     to: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - a frozen value
     report: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     top: Annotated[int, Parameter(metavar="N")] = DEFAULT_TOP,
-    format: Literal["table", "csv", "json"] = "table",  # noqa: A002 - the option's name
+    format: Literal["text", "csv", "json"] = "text",  # noqa: A002 - the option's name
     columns: ColumnOptions = ColumnOptions(),  # noqa: B008
     privacy: PrivacyOptions = PrivacyOptions(),  # noqa: B008
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008
 ) -> None:
-    """Release, rank and write a report in one command.
+    """Release, rank and write a report in one command. Prints the clear findings of each label.
 
     Args:
         data: The rows.
         to: Which ledger is charged and where the release goes.
         report: Report to write. The default is DIR.html.
-        top: Pairs shown for each label, at most 100.
-        format: Print the best pairs as a table, as CSV or as JSON.
+        top: Pairs that the report shows for each label, at most 100.
+        format: Print the clear findings as text, or the best pairs of each label as CSV or JSON.
         columns: Which column holds what.
         privacy: What is promised.
         bounds: How much one unit may change.
@@ -71,14 +75,22 @@ def run(
     known = _is_own_page(page, place)
     if not known:
         paths.check_new_file(page)
+    paths.check_outside(page, place.output)
     released = make_release(source, place, plan, options.columns, reading)
     with working("ranking"):
         ranking = rank(released)
         write_report(ranking, page, top=top, overwrite=known)
-        best = ranking.top(top)
-        text = ranking_table(ranking, best) if format == "table" else text_of(best, format)
+        more = how_to_see_more(ranking, place.output)
+        text = ranking_summary(ranking, more) if format == "text" else text_of(ranking.top(top), format)
     say(f"Wrote the report {page}.")
     put_kept(text)
+
+
+def how_to_see_more(ranking: Ranking, folder: Path) -> list[str]:
+    """Say what to type to see all rows of the first label, and of all labels."""
+    command = f"ddpmi rank {shlex.quote(printable(str(folder)))}"
+    one = [f"{command} --label {shlex.quote(printable(name))}" for name in ranking.labels[:1]]
+    return [f"More: {' or '.join([command, *one])}"]
 
 
 def _is_own_page(page: Path, to: Destination) -> bool:
