@@ -77,7 +77,7 @@ def test_commands_read_the_settings(place: Place) -> None:
     assert {"odd.release", "odd.release.html"} <= place.names()
     assert "delta=1e-07" in ran.out
     ranked = place.run("rank", "--top", "1")
-    assert (ranked.code, ranked.out) == (0, ran.out)
+    assert (ranked.code, "own-0" in ranked.out) == (0, True)
     assert "Ranking" in ranked.err
     assert place.run("plan", "--epsilon", "1").code == 0
     assert place.run("release", "--epsilon", "0.5").code == 0
