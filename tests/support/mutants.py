@@ -192,13 +192,6 @@ MUTANTS = [
         "releases/test_edits.py -k edited_receipts",
     ),
     Mutant(
-        "a small file may fill the memory",
-        "releases/pages.py",
-        "if decoded > allowed(size):",
-        "if False:",
-        "releases/test_edits.py -k 'cannot_fill and zeros'",
-    ),
-    Mutant(
         "the plan is not rehearsed",
         "curator/door.py",
         "        rehearse(order.obs, order.plans)\n",

@@ -18,6 +18,7 @@ from ddpmi.pipeline.steps import Step, render
 from ddpmi.planning.calibration import Calibration, MechanismName, Scheme, calibrate
 from ddpmi.privacy.accounting import amplified_cost, checked_rate, inner_budget
 from ddpmi.privacy.budget import Budget, exact_decimal, shortest
+from ddpmi.text import html_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -378,6 +379,9 @@ class Plan:
 
         steps = self.steps(dialect) if sql else None
         return explain(self, dialect, steps=steps, encoding=encoding, pairs_per_unit=pairs_per_unit)
+
+    def _repr_html_(self) -> str:
+        return html_lines(self.explain())
 
     def sql(self, dialect: Dialect = DUCKDB) -> str:
         """Return the SQL as one text."""

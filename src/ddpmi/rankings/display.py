@@ -33,7 +33,7 @@ _NARROW = 8  # least width of a name, in terminal cells
 _EXCEL_ROWS = (1 << 20) - 1  # rows of a sheet, without its head
 _EXCEL_TEXT = 32_767  # characters of a cell
 _NOTEBOOK = 120  # terminal cells that a notebook has room for, about
-_RANKED = 72  # narrower terminals show no ranks
+_RANKED = 74  # narrower terminals show no ranks
 #: From this width on the interval of a column is shown beside it.
 _INTERVALS = {"share_in": 116, "share_out": 116, "lift": 136, "mi": 150}
 _PALE = ' style="opacity:0.55"'
@@ -308,7 +308,7 @@ def _write_json(table: pa.Table, path: Path) -> None:
         out.write("[")
         for start in range(0, table.num_rows, _JSON_ROWS):
             rows = table.slice(start, _JSON_ROWS).to_pylist()
-            lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
+            lines = (text.json_safe(json.dumps(row, ensure_ascii=False, allow_nan=False)) for row in rows)
             out.write(("\n" if start == 0 else ",\n") + ",\n".join(lines))
         out.write("\n]\n")
 

@@ -293,6 +293,17 @@ class ScoredPairs:
         rows = self.order[wanted[self.cells.label_code[self.order]]]
         return self._assemble(rows, self._ranks_of(rows))
 
+    def of_features(self, names: Sequence[str]) -> pa.Table:
+        """Return the pairs of some features, best first, with the ranks they have among all pairs."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        codes = pc.index_in(pa.array(list(names), pa.string()), value_set=self.cells.features.cast(pa.string()))
+        wanted = np.isin(self.cells.feature_code, codes.drop_null().to_numpy())
+        some = np.flatnonzero(wanted)
+        rows = some[order_of(self.key[some], self.cells.joint[some])]
+        return self._assemble(rows, self._ranks_of(rows))
+
     def counts_in_labels(self) -> dict[str, tuple[int, int]]:
         """Return for each label with pairs how many it has, and how many of them are clear."""
         code, count = self.cells.label_code, len(self.cells.labels)
@@ -420,14 +431,15 @@ class ScoredPairs:
         lift = _lift(*(s.astype(np.float64) for s in sums))
         values = {"mi": mi, "share_in": inside, "share_out": outside, "lift": lift}
         ends = {name: (value, value) for name, value in values.items()}
-        notes = np.zeros(len(rows), np.int8)
+        notes: Integers = np.zeros(len(rows), np.int8)
         if self.noise_model is not None:
             codes = cells.feature_code[rows], cells.label_code[rows]
             ends = intervals.ranges(self.noise_model, values, (joint, feature, label), codes)
             notes = self.noise_model.unclear(label)
             for name in ("share_in", "share_out", "lift"):
                 without = np.isnan(values[name]) | np.isin(notes, WITHOUT[name])
-                values[name], ends[name] = _blank(values[name], without), tuple(_blank(v, without) for v in ends[name])
+                low, high = ends[name]
+                values[name], ends[name] = _blank(values[name], without), (_blank(low, without), _blank(high, without))
         scale = nats(self.base)
         found: dict[str, Any] = {
             "joint": cells.in_users_units(joint),
@@ -590,6 +602,13 @@ class ListedPairs:
         import pyarrow.compute as pc
 
         return self.rows.filter(pc.is_in(self.rows["label"], value_set=pa.array(list(names), pa.string())))
+
+    def of_features(self, names: Sequence[str]) -> pa.Table:
+        """Return the rows of some features as they are listed."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        return self.rows.filter(pc.is_in(self.rows["feature"], value_set=pa.array(list(names), pa.string())))
 
     def counts_in_labels(self) -> dict[str, tuple[int, int]]:
         """Return for each label with rows how many it has, and how many of them are clear."""

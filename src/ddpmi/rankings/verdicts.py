@@ -138,7 +138,8 @@ class Readings:
         joint, feature, label = (part.astype(np.float64) for part in sums)
         whole = float(max(noise_model.total, 1))
         noise = noise_model.noise
-        own, features, labels = noise.joint * whole, np.float64(noise.feature * whole), np.float64(noise.label * whole)
+        own = noise.joint * whole
+        features, labels = (np.full(len(joint), sd * whole) for sd in (noise.feature, noise.label))
         ratio = np.clip(label / whole, 0.0, 1.0)
         first = np.full(len(joint), own)
         if noise_model.pairs_of_feature is not None and noise_model.pairs_of_label is not None:
@@ -205,7 +206,8 @@ def near_thresholds(noise_model: NoiseModel, sums: Sums) -> tuple[Flags, Flags]:
 
 def _octave(precision: Floats) -> Floats:
     """Return the position of each precision among the octaves, from 0."""
-    return np.clip(np.log2(np.maximum(precision, _PRECISIONS[0])) - _LOWEST, 0, len(_PRECISIONS) - 1)
+    found: Floats = np.clip(np.log2(np.maximum(precision, _PRECISIONS[0])) - _LOWEST, 0, len(_PRECISIONS) - 1)
+    return found
 
 
 def _cell(z: Floats) -> Floats:
@@ -221,12 +223,13 @@ def tallied(noise_model: NoiseModel, sums: Sums, codes: Codes) -> Integers:
     """Count the readings of some pairs: integers that may be added up in any order."""
     found = np.zeros(TALLY, np.int64)
     for rows in _blocks(len(sums[0])):
-        some = Readings.of(noise_model, _at(sums, rows), _at(codes, rows))
+        some_sums, some_codes = _of_rows(sums, codes, rows)
+        some = Readings.of(noise_model, some_sums, some_codes)
         shared = some.share
         law = np.where(shared < _FROM[0], some.law, _SHARED - 1 + np.digitize(shared, _FROM))
         counted = (shared < _FROM[-1]) & (some.relative < 1 / CLEAR_TOTAL)
         if noise_model.hides is not None and noise_model.hides.features == "by totals":
-            counted &= ~near_thresholds(noise_model, _at(sums, rows))[1]
+            counted &= ~near_thresholds(noise_model, some_sums)[1]
         if noise_model.threshold is not None:
             # Pairs near the threshold are released, or decide that their feature is released, because their noise is high.
             above = (some.feature * some.ratio - int(noise_model.threshold)) / some.deviation
@@ -317,7 +320,8 @@ def _weights(likelihood: Floats, counts: Floats) -> Floats:
         total = np.maximum(weights @ likelihood, _NEVER)
         weights = weights * ((counts / total) @ likelihood.T) + imagined
         weights /= weights.sum(axis=1, keepdims=True)
-    return weights / weights.sum(axis=1, keepdims=True)
+    found: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return found
 
 
 @lru_cache(maxsize=2)
@@ -332,8 +336,8 @@ def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + _BLOCK) for start in range(0, count, _BLOCK))
 
 
-def _at(parts: tuple[Integers, ...], rows: slice | Integers) -> tuple[Integers, ...]:
-    return tuple(part[rows] for part in parts)
+def _of_rows(sums: Sums, codes: Codes, rows: slice) -> tuple[Sums, Codes]:
+    return (sums[0][rows], sums[1][rows], sums[2][rows]), (codes[0][rows], codes[1][rows])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -359,7 +363,8 @@ def gathered(prior: Prior, noise_model: NoiseModel, sums: Sums, codes: Codes, la
     found = np.zeros((labels, NODES), np.int64)
     for rows in _blocks(len(sums[0])):
         label = codes[1][rows]
-        some = Readings.of(noise_model, _at(sums, rows), _at(codes, rows))
+        some_sums, some_codes = _of_rows(sums, codes, rows)
+        some = Readings.of(noise_model, some_sums, some_codes)
         uncertain = np.flatnonzero((some.share >= _FEEL) & (some.relative < 1 / CLEAR_TOTAL))
         _, evidence = _at_nodes(prior, some.of_rows(uncertain))
         evidence = evidence - evidence.max(axis=1, keepdims=True, initial=-np.inf)
@@ -379,7 +384,8 @@ def chances(prior: Prior, labels: Labels, noise_model: NoiseModel, sums: Sums, c
     """Return the probability of presence of some pairs."""
     found = np.empty(len(sums[0]))
     for rows in _blocks(len(found)):
-        some = Readings.of(noise_model, _at(sums, rows), _at(codes, rows))
+        some_sums, some_codes = _of_rows(sums, codes, rows)
+        some = Readings.of(noise_model, some_sums, some_codes)
         found[rows] = _chances(prior, labels, some, codes[1][rows])
     return found
 
