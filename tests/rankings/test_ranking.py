@@ -11,12 +11,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ddpmi
 from ddpmi.errors import InputError, InputNotFound, ReleaseError
 from ddpmi.rankings.cells import COLUMNS, NUMBERS, places_in_groups, round_significant
 from ddpmi.rankings.ranking import Direction, Per, Ranking, rank
@@ -344,6 +346,16 @@ def test_frames_of_other_libraries_agree() -> None:
     plain = [{name: row[name] for name in COLUMNS} for row in ranking.to_dicts()]
     assert frame.to_dict("records") == ranking.to_polars().to_dicts() == plain
     assert frame.attrs["promise"].startswith("NOT PRIVATE")
+
+
+def test_rankings_are_arrow_streams() -> None:
+    """Libraries that read Arrow streams take a ranking as it is; one of exact sums says so in its rows."""
+    rows = {"unit": [1, 1, 2], "feature": ["a", "b", "c"], "label": ["x", "x", "y"]}
+    ranking = ddpmi.rank(ddpmi.exact(ddpmi.observe(pa.table(rows))))
+    frame = pl.DataFrame(ranking)
+    assert frame.to_dicts() == ranking.to_dicts()
+    assert pa.table(ranking).to_pylist() == ranking.to_dicts()
+    assert set(frame["notice"]) == {"NOT PRIVATE"}
 
 
 def test_hostile_names_are_tamed_wherever_they_are_shown(tmp_path: Path) -> None:
