@@ -243,13 +243,16 @@ def observe(
     engine: EngineName | None = None,
     encoding: str | None = None,
     conf: Mapping[str, Any] | None = None,
+    table: str | None = None,
+    query: str | None = None,
 ) -> Observations:
     """Name the data to be observed. Reads the schema and no row.
 
     Args:
         data: A path, glob, folder, address or list of Parquet, CSV or JSON lines files, a Delta or Iceberg table, a
             pandas or polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation, a Spark DataFrame, or
-            with Spark a ``table("db.visits")``.
+            with Spark a ``table("db.visits")``; with ``table`` or ``query`` a ``postgresql://`` address, a SQLite or
+            DuckDB file, or an open connection; a sheet of an Excel workbook.
         unit: Column of the unit, whose privacy is protected; ``unit`` and ``id`` are recognised.
         feature: Column of the feature, which is ranked; ``feature`` is recognised.
         label: Column of the label (group); ``label`` and ``partition`` are recognised. It may be left out if `label_by`
@@ -258,10 +261,14 @@ def observe(
         where: Keep the rows for which this SQL expression over the row's own columns is true.
         dataset: Name under which the ledger counts releases of these data.
         engine: The engine that reads paths and tables: "duckdb", which is embedded and the default, or "spark".
+            Databases are read by their own engines, "postgres" and "sqlite".
         encoding: Encoding of CSV and JSON lines files: "utf-8", the default, "latin-1" and others. It is never
             guessed. Bytes that do not decode become U+FFFD.
         conf: Settings of the engine, for example ``{"memory_limit": "4GB", "threads": 2}``; for Spark ``master``,
-            ``remote``, ``staging`` (a folder that all its machines share), and its own ``spark.*``.
+            ``remote``, ``staging`` (a folder that all its machines share), and its own ``spark.*``; for PostgreSQL
+            ``statement_timeout``, ``lock_timeout``, ``work_mem``, ``temp_tablespaces``, ``search_path`` and ``stream``.
+        table: The table or view of a database, as ``"visits"`` or ``"schema.visits"``; the sheet of a workbook.
+        query: Instead of a table: a SELECT, which runs read-only. The plan must then say ``row_local=True``.
 
     Raises:
         InputNotFound: There is no file.
@@ -272,7 +279,9 @@ def observe(
     >>> observe(pa.table({"id": [1], "feature": ["a"], "label": ["x"]}))
     Observations(unit='id' BIGINT, feature='feature' VARCHAR, label='label' VARCHAR; dataset='default', engine='duckdb')
     """
-    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding)
+    source = open_source(
+        data, engine=engine, settings=_settings(conf), encoding=encoding, table=table, query=query
+    )
     roles = {"unit": unit, "feature": feature, "label": label, "value": value}
     columns, schema, reads = named_roles(source, roles)
     check_types(columns, schema)
@@ -300,6 +309,8 @@ def observe_counts(
     engine: EngineName | None = None,
     encoding: str | None = None,
     conf: Mapping[str, Any] | None = None,
+    table: str | None = None,
+    query: str | None = None,
 ) -> Observations:
     """Name data in which the units were counted already: rows of feature, label and a number of units. Reads no row.
 
@@ -316,6 +327,8 @@ def observe_counts(
         engine: As for `observe`.
         encoding: As for `observe`.
         conf: Settings of the engine.
+        table: As for `observe`.
+        query: As for `observe`.
 
     Raises:
         SchemaError: A column is missing or of the wrong type.
@@ -324,7 +337,9 @@ def observe_counts(
     >>> observe_counts(pa.table({"feature": ["a"], "label": ["x"], "count": [7]})).counted
     True
     """
-    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding)
+    source = open_source(
+        data, engine=engine, settings=_settings(conf), encoding=encoding, table=table, query=query
+    )
     columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
     check_types(columns, schema, counted=True)
     return Observations(

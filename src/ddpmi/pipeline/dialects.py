@@ -33,14 +33,18 @@ class Dialect:
     """The quotation mark of names."""
     clean_text: str = "{m}"
     """Template for a text key {m} with U+FFFD in place of bytes that are no text."""
-    sums_grow: bool = True
-    """Whether the SUM of 64-bit integers has a wider type; otherwise it fails when it overflows."""
+    key: str = "CAST({m} AS {text})"
+    """Template for a key {m} as text, where {text} is the type."""
+    wide_sum: str = "SUM({m})"
+    """Template for the sum of 64-bit integers {m}, which must not overflow or fail."""
+    escapes: bool = False
+    """Whether a text literal may read a backslash or a null character in another way."""
     by_unit: str = ""
     """Hint after SELECT that brings all rows of a unit to one machine, for engines that run on several."""
 
     def as_text(self, expression: str) -> str:
         """Return the SQL of a key as text."""
-        return f"CAST({expression} AS {self.text})"
+        return self.key.format(m=expression, text=self.text)
 
     def quote(self, name: str) -> str:
         """Quote an identifier.
@@ -56,9 +60,9 @@ class Dialect:
         >>> SPARK.literal("visits"), SPARK.literal("a'b")
         ("'visits'", "CAST(X'612762' AS STRING)")
         """
-        if self.mark == '"':
+        if not self.escapes or _PLAIN.fullmatch(text):
             return literal(text)
-        return literal(text) if _PLAIN.fullmatch(text) else f"CAST(X'{text.encode().hex()}' AS {self.text})"
+        return f"CAST(X'{text.encode().hex()}' AS {self.text})"
 
     def sum(self, expression: str, most: int | None = None) -> str:
         """Return the SQL of a sum of integers that does not overflow before 2^44 rows.
@@ -71,7 +75,7 @@ class Dialect:
         ('SUM(x)', 'SUM(CAST(x AS DECIMAL(38,0)))', 'SUM(x)')
         """
         small = most is not None and most <= _SMALL
-        return f"SUM({expression})" if self.sums_grow or small else f"SUM(CAST({expression} AS {self.wide}))"
+        return f"SUM({expression})" if small else self.wide_sum.format(m=expression)
 
     def keyed_hash(self, purpose: str, *fields: str) -> str:
         """Return the SQL of the hex digest of salt, purpose and fields, each field preceded by its length.
@@ -107,9 +111,34 @@ SPARK = Dialect(
     # Bytes that are no text would fail where rows leave Spark. The replacement depends on the cell alone.
     # proof: row-local.spark
     clean_text="make_valid_utf8(CAST({m} AS STRING))",
-    sums_grow=False,
+    wide_sum="SUM(CAST({m} AS DECIMAL(38,0)))",
+    escapes=True,
     # The distinct pairs, the counts of each unit and the join of both then need one shuffle together.
     by_unit="/*+ REPARTITION(unit) */ ",
+)
+POSTGRES = Dialect(
+    name="postgres",
+    text="TEXT",
+    double="DOUBLE PRECISION",
+    wide="NUMERIC",
+    sha256="encode(sha256(convert_to({m}, 'UTF8')), 'hex') COLLATE \"C\"",
+    length="length({m})",
+    # Statements and their parameters are shown in the server's log; rows of a table are not.
+    salt="(SELECT salt FROM secret)",
+    # Bytes decide which keys are equal, and in which order they come, in every database.
+    key='CAST({m} AS {text}) COLLATE "C"',
+)
+SQLITE = Dialect(
+    name="sqlite",
+    text="TEXT",
+    double="REAL",
+    wide="INTEGER",
+    # Functions of this package: SQLite has no hash, its length ends at a null character, and its SUM fails beyond 64 bits.
+    sha256="ddpmi_sha256({m})",
+    length="ddpmi_length({m})",
+    salt="(SELECT salt FROM secret)",
+    wide_sum="ddpmi_sum({m})",
+    escapes=True,
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi._typing import KEYS
 from ddpmi.engines.duckdb import expressions, files, frames
-from ddpmi.engines.noising import HIDDEN, in_key_order, noisy
+from ddpmi.engines.noising import drawn, in_key_order
 from ddpmi.engines.progress import polled
 from ddpmi.errors import EngineError, Hint, InputError, SchemaError
 from ddpmi.pipeline.dialects import DUCKDB, quote
@@ -234,12 +234,8 @@ class DuckDBEngine:
 
     def draw(self, name: str, sql: str, keys: list[str], noise: TableNoise | None, source: Words | None) -> None:
         """Stream exact sums through the noise into memory. Sums below the threshold are never stored."""
-        import pyarrow as pa
-
-        schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
-        marked = schema if noise is None or noise.below is None else schema.append(pa.field(HIDDEN, pa.bool_()))
-        exact = (batch.cast(marked) for batch in self.batches(sql if source is None else in_key_order(sql, keys)))
-        self.put(name, pa.Table.from_batches(noisy(exact, noise, source), schema=schema))
+        exact = self.batches(sql if source is None else in_key_order(sql, keys))
+        self.put(name, drawn(exact, keys, noise, source))
 
     def released(self) -> MemoryTables:
         """Read the drawn tables into memory."""
