@@ -80,7 +80,7 @@ class Server:
         self.control("-o", options, "-l", str(self.folder / "log"), "start")
 
     def stop(self) -> None:
-        self.control("-m", "immediate", "stop")
+        self.control("-m", "fast", "stop")
 
 
 def _programs() -> Path:

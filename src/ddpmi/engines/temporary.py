@@ -130,19 +130,22 @@ class TemporaryEngine:
         return table.sort_by([(key, "ascending") for key in keys]) if keys else table
 
 
-def expression_refused(what: str, place: str) -> InputError:
+def expression_refused(what: str, place: str, *, stream: bool = True) -> InputError:
     """Return the error for an expression over columns of a database, whose SQL nothing here can check.
 
     Args:
         what: The name of the expression in messages.
         place: The database.
+        stream: Whether the columns may be streamed to the embedded engine instead.
     """
+    instead = ("conf={'stream': 'yes'}", "--conf stream=yes")
+    python, cli = (f", or {way}" if stream else "" for way in instead)
     return InputError(
         f"{what[0].upper()}{what[1:]} is SQL, which is not read in {place}.",
         hint=Hint(
-            do="write it into the query, or stream the columns to the embedded engine",
-            python="query='SELECT ...' with Plan(..., row_local=True), or conf={'stream': 'yes'}",
-            cli="--query 'SELECT ...' --row-local, or --conf stream=yes",
+            do="write it into the query" + (", or stream the columns to the embedded engine" if stream else ""),
+            python=f"query='SELECT ...' with Plan(..., row_local=True){python}",
+            cli=f"--query 'SELECT ...' --row-local{cli}",
         ),
     )
 
