@@ -9,6 +9,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,16 +124,18 @@ def _free_port() -> int:
 
 
 @pytest.fixture(scope="session", name="postgres")
-def make_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def make_postgres() -> Iterator[Server]:
     """Start a server once for all tests of this process."""
     pytest.importorskip("adbc_driver_postgresql", reason="pip install 'ddpmi[postgres]'")
-    folder = Path(tmp_path_factory.mktemp("postgres"))
+    # Not in pytest's folder, which other users may not enter: the server runs as one.
+    with tempfile.TemporaryDirectory(prefix="ddpmi-postgres-") as made:
+        yield from _served(Path(made))
+
+
+def _served(folder: Path) -> Iterator[Server]:
     server = Server(port=_free_port(), password=secrets.token_hex(8), folder=folder, programs=_programs())
     if user := _user():
         shutil.chown(folder, user)
-        for parent in folder.parents:
-            if parent.stat().st_uid == os.geteuid() and parent != Path(parent.anchor) and not parent.stat().st_mode & 1:
-                parent.chmod(parent.stat().st_mode | 0o011)
     secret = folder / "password"
     secret.write_text(server.password)
     secret.chmod(0o644)
@@ -142,5 +145,7 @@ def make_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     )
     secret.unlink()
     server.start()
-    yield server
-    server.stop()
+    try:
+        yield server
+    finally:
+        server.stop()

@@ -125,7 +125,9 @@ def summed_by(
         source: Random words of the selection; the process's cryptographic source by default.
         replay: For tests: features of each round, used instead of drawn ones.
     """
-    first, *later = plan.phases(obs.source.dialect, merged_keys=obs.merges_keys, counted=obs.counted)
+    first, *later = plan.phases(
+        obs.source.dialect, merged_keys=obs.merges_keys, counted=obs.counted, enforced=obs.enforced
+    )
     lists = {"feature": plan.public_features, "label": plan.public_labels}
     given = {key: keys for key, keys in lists.items() if keys is not None}
     with summed(obs, first, salt=salt, lists=given, progress=progress) as engine:

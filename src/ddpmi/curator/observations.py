@@ -30,6 +30,9 @@ _HANDED_OVER = (
     "The owner declares that each row of the data handed over in memory was made from one unit's records alone, "
     "and that the types of its columns were not guessed from rows."
 )
+_ENFORCED = (
+    "The database keeps no two rows of one (unit, feature, label), by a unique index or a primary key, so none are merged."
+)
 _COUNTED_ONCE = "The owner declares that each unit was counted once, in one row."
 
 
@@ -67,6 +70,15 @@ class Observations:
         return self.seed is not None or bool(self.columns.expressions - {"value"})
 
     @property
+    def enforced(self) -> bool:
+        """Whether a unique index or primary key of the database keeps rows distinct per (unit, feature, label)."""
+        # proof: bounding.enforced
+        keys = {self.columns.unit, self.columns.feature, self.columns.label}
+        if self.counted or self.merges_keys or None in keys:
+            return False
+        return any(unique <= keys for unique in self.source.unique)
+
+    @property
     def unit_is_expression(self) -> bool:
         """Whether the unit is an expression. Then nothing is known about the number of rows per unit."""
         return "unit" in self.columns.expressions
@@ -84,6 +96,7 @@ class Observations:
             _HANDED_OVER: self.source.in_memory,
             _COUNTED_ONCE: self.counted,
             _CHOSEN_SEED: self.seed is not None,
+            _ENFORCED: self.enforced,
         }
         return [*(text for text, applies in declared.items() if applies), *self.notes]
 

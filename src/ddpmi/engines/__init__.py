@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 EngineName = Literal["duckdb", "spark", "postgres", "sqlite"]
 #: What a column holds. "untyped" is text of a file format without types: whether a cell is a number is decided cell by cell.
 Kind = Literal["text", "integer", "boolean", "date", "number", "untyped", "other"]
+#: Addresses of PostgreSQL, also as SQLAlchemy spells them.
+_POSTGRES = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
+_OTHERS = re.compile(
+    r"(mysql|mariadb|mssql|sqlserver|oracle|snowflake|bigquery|trino|presto|redshift|databricks|clickhouse|db2|jdbc)[+:]"
+)
 _ENGINES = ("spark", "postgres", "sqlite")
 #: The end of a file's name -> the kind of database in the file.
 _DATABASES = {
@@ -243,8 +248,18 @@ def _database(data: Any, paths: list[str] | None) -> str | None:
         return "connection"
     if len(paths) != 1:
         return None
-    if re.match("postgres(ql)?://", paths[0]):
+    if _POSTGRES.match(paths[0]):
         return "postgres"
+    if _OTHERS.match(paths[0]):
+        # The address may contain a password, so it is not shown.
+        raise InputError(
+            f"Addresses of {paths[0].partition(':')[0].partition('+')[0]} are not opened here.",
+            hint=Hint(
+                do="open a connection with its own driver, and pass that",
+                python="observe(connection, query='SELECT ...')",
+                cli="in Python: ddpmi.observe(connection, query='SELECT ...')",
+            ),
+        )
     return _DATABASES.get(PurePath(paths[0]).suffix.lower())
 
 
@@ -266,7 +281,8 @@ def _database_source(
         return duckdb.stream_source(rows, "query through a connection", settings)
     from ddpmi.engines.postgres import source as postgres
 
-    found = postgres.database_source(paths[0] if paths else data, settings, table=table, query=query)
+    address = _POSTGRES.sub("postgresql://", paths[0]) if paths else data
+    found = postgres.database_source(address, settings, table=table, query=query)
     if isinstance(found, streams.Stream):
         return duckdb.stream_source(found, found.query, {})
     return found

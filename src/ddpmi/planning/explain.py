@@ -12,6 +12,8 @@ from ddpmi.pipeline.steps import render
 from ddpmi.privacy.budget import shortest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step
     from ddpmi.planning.plan import Plan
@@ -34,7 +36,14 @@ _ONE_PAIR_ADVICE = (
 )
 
 
-def explain(plan: Plan, dialect: Dialect, *, steps: list[Step] | None = None, encoding: str | None = "") -> str:
+def explain(
+    plan: Plan,
+    dialect: Dialect,
+    *,
+    steps: list[Step] | None = None,
+    encoding: str | None = "",
+    data_relies_on: Sequence[str] = (),
+) -> str:
     """Describe a plan; the same text appears on the command line, in reports and beside a receipt.
 
     Args:
@@ -42,6 +51,7 @@ def explain(plan: Plan, dialect: Dialect, *, steps: list[Step] | None = None, en
         dialect: The engine's spelling.
         steps: The SQL that will run; by default that of plain columns. Counts and expressions have other steps.
         encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
+        data_relies_on: What a release of the named data relies on besides.
     """
     parts = [
         ("Guarantee", guarantee(plan)),
@@ -51,7 +61,7 @@ def explain(plan: Plan, dialect: Dialect, *, steps: list[Step] | None = None, en
         ("Options", _options(plan)),
         ("Cost", _cost(plan)),
         ("Text files", _text_files(encoding)),
-        ("Relies on", "\n".join(plan.relies_on)),
+        ("Relies on", "\n".join([*plan.relies_on, *data_relies_on])),
         (
             f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to",
             render(plan.steps(dialect) if steps is None else steps),

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-ADDRESS = re.compile(r"postgres(?:ql)?://")
 #: A password inside an address, before the host or as a parameter.
-_PASSWORD = re.compile(r"://[^/?@]*:[^/?]*@|[?&](?:ssl)?password=")
+_PASSWORD = re.compile(r"^[a-z+0-9]+://[^/?@]*:[^/?]*@|^[a-z+0-9]+://.*[?&](?:ssl)?password=")
 SETTINGS = ("statement_timeout", "lock_timeout", "work_mem", "temp_tablespaces", "search_path", "stream")
 #: What every session has unless a setting says otherwise.
 _DEFAULTS = {"lock_timeout": "1min", "work_mem": "64MB"}
