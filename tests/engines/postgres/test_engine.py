@@ -97,7 +97,7 @@ def test_counts_are_summed_alike_and_never_overflow(postgres: Server) -> None:
     "options",
     [
         {"grid": True, "budget": Budget(100, 1e-2)},
-        {"complete": True, "budget": Budget(20, 1e-3)},
+        {"complete": True, "budget": Budget(100, 1e-2)},
         {"marginals": "other", "bounds": {"labels": 2}, "budget": Budget(20, 1e-3)},
         {"selection": "sips", "public_labels": ["l0", "l1"], "budget": Budget(20, 1e-3)},
         {"thresholds": "every", "mechanism": "laplace", "bounds": {"pairs": 1}, "budget": Budget(100, 1e-2)},

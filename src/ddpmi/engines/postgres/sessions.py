@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ddpmi.errors import EngineError, Hint, InputError, MissingExtra
+from ddpmi.errors import DdpmiError, EngineError, Hint, InputError, MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
 
+Result = TypeVar("Result")
 #: A password inside an address, before the host or as a parameter.
 _PASSWORD = re.compile(r"^[a-z+0-9]+://[^/?@]*:[^/?]*@|^[a-z+0-9]+://.*[?&](?:ssl)?password=")
 SETTINGS = ("statement_timeout", "lock_timeout", "work_mem", "temp_tablespaces", "search_path", "stream")
@@ -33,6 +36,7 @@ _FIXED = {
     "TimeZone": "UTC",
 }
 _CONNECT_SECONDS = 15
+_PATIENCE_SECONDS = 0.5
 #: The code of an error that ended a stream is in its text.
 _STATE = re.compile(r"SQLSTATE: ([0-9A-Z]{5})")
 #: Sums leave the server in pieces of this size.
@@ -145,12 +149,12 @@ class Session:
     def run(self, statement: str) -> None:
         """Run a statement that returns nothing."""
         with self._connection.cursor() as cursor:
-            cursor.execute(statement)
+            waited_for(lambda: cursor.execute(statement), cursor.adbc_cancel)
 
     def all(self, query: str, parameters: tuple[Any, ...] | None = None) -> list[tuple[Any, ...]]:
         """Return the rows of a small query about the catalog."""
         with self._connection.cursor() as cursor:
-            cursor.execute(query, parameters)
+            waited_for(lambda: cursor.execute(query, parameters), cursor.adbc_cancel)
             return list(cursor.fetchall())
 
     def one(self, query: str, parameters: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
@@ -165,21 +169,52 @@ class Session:
     def send(self, name: str, table: pa.Table) -> None:
         """Append rows to a temporary table. Rows are no part of a statement."""
         with self._connection.cursor() as cursor:
-            cursor.adbc_ingest(name, table, mode="append", temporary=True)
+            waited_for(
+                lambda: cursor.adbc_ingest(name, table, mode="append", temporary=True), cursor.adbc_cancel
+            )
 
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
         """Stream the rows of a query in small pieces."""
         with self._connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_PIECE_BYTES)})
-            cursor.execute(query)
+            waited_for(lambda: cursor.execute(query), cursor.adbc_cancel)
             with cursor.fetch_record_batch() as reader:
-                yield from reader
+                while (batch := waited_for(lambda: next(reader, None), cursor.adbc_cancel)) is not None:
+                    yield batch
 
     def close(self) -> None:
         """End the session. The server then drops its temporary tables."""
         # A session that is lost has ended.
         with suppress(Exception):
             self._connection.close()
+
+
+def waited_for(call: Callable[[], Result], cancel: Callable[[], object]) -> Result:
+    """Return what a call returns that waits for the server. Ctrl-C cancels it in the server, and then interrupts here.
+
+    The driver would otherwise answer Ctrl-C by itself, with an error like any other.
+
+    Args:
+        call: Waits for the server.
+        cancel: Asks the server to end what the call waits for.
+
+    >>> waited_for(lambda: 7, list)
+    7
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return call()
+    with ThreadPoolExecutor(1) as waiting:
+        future = waiting.submit(call)
+        try:
+            # With a limit, because on some systems a wait without one cannot be interrupted.
+            while not wait([future], timeout=_PATIENCE_SECONDS).done:
+                pass
+        except KeyboardInterrupt:
+            with suppress(Exception):
+                cancel()
+            wait([future], timeout=_CONNECT_SECONDS)
+            raise
+        return future.result()
 
 
 def _chosen(settings: Mapping[str, str]) -> dict[str, str]:
@@ -246,6 +281,8 @@ def own_errors(doing: str, *, bad_value: str = "") -> Iterator[None]:
 
     try:
         yield
+    except DdpmiError:  # some are errors of the operating system, too
+        raise
     except (dbapi.Error, dbapi.Warning, pa.ArrowException, OSError) as error:
         state, message = str(getattr(error, "sqlstate", None) or ""), str(error)
         if state.startswith(("22023", "22", "42704")) and bad_value:

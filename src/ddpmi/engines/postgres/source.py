@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ddpmi.engines.postgres.streaming import PostgresRows
 
 _KINDS: dict[str, Kind] = {
-    **dict.fromkeys(["text", "varchar", "bpchar", "name", "uuid", "citext", "enum"], "text"),
+    **dict.fromkeys(["text", "varchar", "bpchar", "name", "uuid", "citext"], "text"),
     **dict.fromkeys(["int2", "int4", "int8"], "integer"),
     **dict.fromkeys(["float4", "float8", "numeric"], "number"),
     "bool": "boolean",
@@ -258,11 +258,12 @@ def _described(session: Session, query: str) -> dict[str, tuple[Kind, str]]:
 def _kind(session: Session, column: pa.Field) -> tuple[Kind, str]:
     type_ = (column.metadata or {}).get(b"POSTGRESQL:type", b"unknown").decode()
     unnamed = _UNNAMED.fullmatch(type_)
-    if unnamed is not None:
-        asked = "SELECT typname::text, typtype::text FROM pg_catalog.pg_type WHERE oid = $1::oid"
-        type_, sort = session.one(asked, (int(unnamed[1]),))
-        return ("text" if sort == "e" else _KINDS.get(type_, "other"), str(type_))
-    return _KINDS.get(type_, "other"), type_
+    if unnamed is not None:  # it was made after this session began
+        (type_,) = session.one("SELECT typname::text FROM pg_catalog.pg_type WHERE oid = $1::oid", (int(unnamed[1]),))
+    if type_ in _KINDS:
+        return _KINDS[type_], type_
+    sorts = session.all("SELECT typtype::text FROM pg_catalog.pg_type WHERE typname::text = $1", (type_,))
+    return "text" if sorts and {sort for (sort,) in sorts} == {"e"} else "other", type_
 
 
 def _unique(session: Session, oid: int) -> tuple[frozenset[str], ...]:
