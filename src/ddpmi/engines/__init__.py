@@ -9,6 +9,7 @@ the steps of the pipeline. `open_source` chooses the engine; code outside of thi
 - sqlite: steps run inside a SQLite file
 - temporary: temporary tables and views, which postgres and sqlite share
 - streams: data of other places that is streamed into the embedded engine
+- workbooks: sheets of Excel workbooks
 - lakes: Delta and Iceberg tables on disk
 - noising: noise added to batches of exact sums
 - renaming: names of steps in SQL, replaced by an engine's own

@@ -28,6 +28,7 @@ _VERSION = re.compile(r"v?(\d+)\D")
 class Lake(Stream):
     """A Delta or Iceberg table: files and the metadata that says which rows are deleted."""
 
+    copied = False
     kind: Literal["delta", "iceberg"]
     path: str
     """The folder of a Delta table, the metadata file of an Iceberg table."""

@@ -29,6 +29,8 @@ _LONGEST_INTEGER_BITS = 4096
 class Stream:
     """Data that streams. The embedded engine reads it once, into a table of its own."""
 
+    copied = True
+    """Whether the thread that opens the engine copies all rows first: most drivers serve one thread only."""
     untyped = False
     """Whether every cell comes as text, and whether it is a number is decided cell by cell."""
 

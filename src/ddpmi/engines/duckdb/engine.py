@@ -10,6 +10,7 @@ from ddpmi._typing import KEYS
 from ddpmi.engines.duckdb import expressions, files, frames
 from ddpmi.engines.noising import drawn, in_key_order
 from ddpmi.engines.progress import polled
+from ddpmi.engines.streams import Stream
 from ddpmi.errors import EngineError, Hint, InputError, SchemaError
 from ddpmi.pipeline.dialects import DUCKDB, quote
 from ddpmi.releases.tables import MemoryTables
@@ -94,9 +95,21 @@ class DuckDBEngine:
                 self._connection.register("source", frames.schema_of(source.frame))
                 return "source"
             adopted = frames.adopt(source.frame, columns)
+            if isinstance(source.frame, Stream) and source.frame.copied:
+                self._copy("source", adopted.data)
+                return "source"
             self._connection.register("source", adopted.data)
         self.one_pass = adopted.one_pass
         return "source"
+
+    def _copy(self, name: str, reader: pa.RecordBatchReader) -> None:
+        """Copy what a reader gives into a table. It is read by this thread, so its own errors come out as they are."""
+        self._connection.register("piece", reader.schema.empty_table())
+        self._connection.execute(f"CREATE TEMP TABLE {name} AS FROM piece")
+        for batch in reader:
+            self._connection.register("piece", batch)
+            self._connection.execute(f"INSERT INTO {name} FROM piece")
+        self._connection.unregister("piece")
 
     def types(self) -> dict[str, tuple[Kind, str]]:
         """Describe the relation's columns."""

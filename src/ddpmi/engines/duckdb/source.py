@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.engines import lakes
-from ddpmi.engines.duckdb import expressions, files, frames
+from ddpmi.engines import lakes, workbooks
+from ddpmi.engines.duckdb import databases, expressions, files, frames
 from ddpmi.engines.duckdb.engine import DuckDBEngine
 from ddpmi.engines.streams import Stream
-from ddpmi.errors import Hint, SchemaError
+from ddpmi.errors import Hint, InputError, SchemaError
 from ddpmi.pipeline.dialects import DUCKDB, Dialect
 from ddpmi.releases.room import check_room
 
@@ -212,6 +212,23 @@ def path_source(paths: list[str], settings: Mapping[str, str], encoding: str | N
     if lake is not None and encoding is None:
         return DuckDBSource(frame=lake, settings=settings)
     return DuckDBSource(files=files.find_files(paths, encoding), settings=settings)
+
+
+def database_source(
+    path: str, settings: Mapping[str, str], *, table: str | None, query: str | None
+) -> DuckDBSource:
+    """Name a table or a query of a DuckDB file. Reads no row."""
+    found, kind = databases.find_table(path, table=table, query=query)
+    return stream_source(found, kind, settings)
+
+
+def workbook_source(
+    path: str, settings: Mapping[str, str], *, sheet: str | None, query: str | None
+) -> DuckDBSource:
+    """Name a sheet of a workbook. Reads its first row, which names the columns."""
+    if query is not None:
+        raise InputError("A workbook takes no query.", hint=Hint(python="table='Sheet1'", cli="--table Sheet1"))
+    return stream_source(workbooks.find_sheet(path, sheet), None, settings)
 
 
 def stream_source(data: Stream, query: str | None, settings: Mapping[str, str]) -> DuckDBSource:
