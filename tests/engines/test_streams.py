@@ -44,7 +44,18 @@ def test_any_connection_gives_the_same_sums() -> None:
 def test_a_connection_keeps_the_contract_of_readers() -> None:
     """What is read of all units is the union of what is read of each."""
     odd = [None, "", b"\xff", 10**5000, "\ud800", object, 0.5, dt.date(2026, 1, 2), decimal.Decimal("1E+2"), [1]]
-    assert [cell_text(cell) for cell in odd] == [None, "", "\ufffd", None, "\ufffd", None, "0.5", "2026-01-02", "1E+2", None]
+    assert [cell_text(cell) for cell in odd] == [
+        None,
+        "",
+        "\ufffd",
+        None,
+        "\ufffd",
+        None,
+        "0.5",
+        "2026-01-02",
+        "1E+2",
+        None,
+    ]
     rows = [("a", "f", "x", 1.0), ("b", b"\xff", "x", "ten"), ("c", 7, "x", "2e0"), ("d", None, "x", 1)]
 
     def read(some: list[tuple[Any, ...]]) -> Any:
@@ -76,9 +87,7 @@ def test_an_arrow_connection_keeps_its_types(postgres: Any) -> None:
         ({}, InputError, "table or a query|not known"),
     ],
 )
-def test_what_a_connection_cannot_read_is_refused(
-    options: dict[str, Any], kind: type[Exception], message: str
-) -> None:
+def test_what_a_connection_cannot_read_is_refused(options: dict[str, Any], kind: type[Exception], message: str) -> None:
     """A name that needs quoting, a query that fails and one that writes: a clear error, and the rows stay."""
     with closing(connected([("a", "b", "canary", 1)])) as connection:
         with pytest.raises(kind, match=message) as caught:
@@ -168,7 +177,12 @@ def test_a_sheet_is_read_cell_by_cell(book: Path) -> None:
         ("0.5", "a", "x", None),
         ("7", "a", "2026-01-02", "2.0"),
         ("7", "b", "true", "3.5"),
-    ] or {row[:3] for row in found} == {("0.5", "a", "x"), ("7", "a", "2026-01-02"), ("7", "b", "true"), ("#N/A", "a", "x")}
+    ] or {row[:3] for row in found} == {
+        ("0.5", "a", "x"),
+        ("7", "a", "2026-01-02"),
+        ("7", "b", "true"),
+        ("#N/A", "a", "x"),
+    }
 
 
 @pytest.mark.parametrize(

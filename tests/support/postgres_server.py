@@ -139,10 +139,8 @@ def _served(folder: Path) -> Iterator[Server]:
     secret = folder / "password"
     secret.write_text(server.password)
     secret.chmod(0o644)
-    _as_user(
-        [str(server.programs / "initdb"), "-D", str(folder / "data"), "-U", "postgres", "-A", "scram-sha-256"]
-        + ["--pwfile", str(secret), "-E", "UTF8", "--locale", "C.UTF-8", "--no-sync"]
-    )
+    flags = ["-U", "postgres", "-A", "scram-sha-256", "--pwfile", str(secret), "-E", "UTF8", "--locale", "C.UTF-8"]
+    _as_user([str(server.programs / "initdb"), "-D", str(folder / "data"), "--no-sync", *flags])
     secret.unlink()
     server.start()
     try:

@@ -30,9 +30,7 @@ _HANDED_OVER = (
     "The owner declares that each row of the data handed over in memory was made from one unit's records alone, "
     "and that the types of its columns were not guessed from rows."
 )
-_ENFORCED = (
-    "The database keeps no two rows of one (unit, feature, label), by a unique index or a primary key, so none are merged."
-)
+_ENFORCED = "The database keeps no two rows of one (unit, feature, label), by a unique index or a primary key, so none are merged."
 _COUNTED_ONCE = "The owner declares that each unit was counted once, in one row."
 
 
@@ -292,9 +290,7 @@ def observe(
     >>> observe(pa.table({"id": [1], "feature": ["a"], "label": ["x"]}))
     Observations(unit='id' BIGINT, feature='feature' VARCHAR, label='label' VARCHAR; dataset='default', engine='duckdb')
     """
-    source = open_source(
-        data, engine=engine, settings=_settings(conf), encoding=encoding, table=table, query=query
-    )
+    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding, table=table, query=query)
     roles = {"unit": unit, "feature": feature, "label": label, "value": value}
     columns, schema, reads = named_roles(source, roles)
     check_types(columns, schema)
@@ -350,9 +346,7 @@ def observe_counts(
     >>> observe_counts(pa.table({"feature": ["a"], "label": ["x"], "count": [7]})).counted
     True
     """
-    source = open_source(
-        data, engine=engine, settings=_settings(conf), encoding=encoding, table=table, query=query
-    )
+    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding, table=table, query=query)
     columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
     check_types(columns, schema, counted=True)
     return Observations(

@@ -203,7 +203,9 @@ def open_source(
     if engine not in (None, reading) and not (engine == "duckdb" and kind == "sqlite"):
         raise InputError(
             f"engine={engine!r} cannot read these data.",
-            hint=Hint(python=f"leave engine out, or engine={reading!r}", cli=f"leave --engine out, or --engine {reading}"),
+            hint=Hint(
+                python=f"leave engine out, or engine={reading!r}", cli=f"leave --engine out, or --engine {reading}"
+            ),
         )
     if isinstance(data, Table) and engine != "spark":
         raise InputError(
@@ -227,7 +229,9 @@ def open_source(
         )
     if kind is not None:
         return _database_source(kind, data, paths, settings, table=table, query=query)
-    return _spark_source(data, paths, settings) if reading == "spark" else _duckdb_source(data, paths, settings, encoding)
+    return (
+        _spark_source(data, paths, settings) if reading == "spark" else _duckdb_source(data, paths, settings, encoding)
+    )
 
 
 def is_spark(data: object) -> bool:

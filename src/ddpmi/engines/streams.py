@@ -147,13 +147,11 @@ def _cell_text(cell: Any) -> str | None:
         return bytes(cell).decode(errors="replace")
     if isinstance(cell, bool):
         return "true" if cell else "false"
-    if isinstance(cell, int):
-        return str(cell) if cell.bit_length() <= _LONGEST_INTEGER_BITS else None
-    if isinstance(cell, float | decimal.Decimal):
-        return str(cell)
-    if isinstance(cell, dt.date) and not isinstance(cell, dt.datetime):
-        return cell.isoformat()
-    return None
+    if isinstance(cell, int) and cell.bit_length() > _LONGEST_INTEGER_BITS:
+        return None
+    if isinstance(cell, dt.date):
+        return None if isinstance(cell, dt.datetime) else cell.isoformat()
+    return str(cell) if isinstance(cell, int | float | decimal.Decimal) else None
 
 
 def is_connection(data: object) -> bool:

@@ -34,7 +34,9 @@ class Sheet(Stream):
 
         names = [name for name in self._names if name]
         if not names:
-            raise SchemaError(f"The first row of the sheet {self.name!r} is empty.", hint="write names of columns into it")
+            raise SchemaError(
+                f"The first row of the sheet {self.name!r} is empty.", hint="write names of columns into it"
+            )
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise SchemaError(f"The sheet has more than one column {twice!r}.", hint="rename one of them")

@@ -157,7 +157,10 @@ def test_ctrl_c_cancels_the_query_in_the_server(postgres: Server) -> None:
         "try:\n    ddpmi.exact(obs)\nexcept KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
     )
     ran = subprocess.Popen(
-        [sys.executable, "-c", program, postgres.address(), SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, postgres.address(), SLOW],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert ran.stdout.readline() == "ready\n"
     running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'INSERT INTO ddpmi%' AND state = 'active'"
@@ -182,6 +185,6 @@ def test_ctrl_c_cancels_the_query_in_the_server(postgres: Server) -> None:
         ("data/a:b@c.parquet", False),
     ],
 )
-def test_passwords_in_addresses_are_found(address: str, found: bool) -> None:
+def test_passwords_in_addresses_are_found(address: str, *, found: bool) -> None:
     """The command line refuses an address with a password, and no other."""
     assert has_password(address) is found

@@ -62,7 +62,11 @@ def test_names_of_databases_and_schemas(postgres: Server) -> None:
     """A database and a schema with odd names are found, and a schema may be named in three ways."""
     name = 'da"ta; x'
     postgres.run(f"DROP DATABASE IF EXISTS {quoted(name)}", f"CREATE DATABASE {quoted(name)}")
-    postgres.run('CREATE SCHEMA "My Schema"', 'CREATE TABLE "My Schema"."v.1" (unit int, feature int, label int)', database="da%22ta%3B%20x")
+    postgres.run(
+        'CREATE SCHEMA "My Schema"',
+        'CREATE TABLE "My Schema"."v.1" (unit int, feature int, label int)',
+        database="da%22ta%3B%20x",
+    )
     for table in ("My Schema.v.1", '"My Schema"."v.1"'):
         obs = ddpmi.observe(postgres.address(database="da%22ta%3B%20x"), table=table)
         assert obs.columns.unit == "unit"
@@ -146,7 +150,7 @@ def test_typed_cells_are_read_one_by_one(postgres: Server) -> None:
         "DROP DOMAIN IF EXISTS name_of CASCADE",
         "CREATE TYPE mood AS ENUM ('happy', 'sad')",
         "CREATE DOMAIN name_of AS citext CHECK (value <> 'nobody')",
-        "CREATE TABLE odd (id name_of, site char(4), mood mood, ci text COLLATE \"en-x-icu\", n numeric, r real, k uuid)",
+        'CREATE TABLE odd (id name_of, site char(4), mood mood, ci text COLLATE "en-x-icu", n numeric, r real, k uuid)',
         "INSERT INTO odd SELECT u, s, 'sad', 'x', n::numeric, 1e-45, '00000000-0000-0000-0000-000000000007' FROM (VALUES "
         "('Ann', 'ab', 'NaN'), ('ann', 'ab  ', 'Infinity'), ('ann', 'AB', '1e400'), ('ann', 'ab', '1e-400'), "
         "('Bob', 'ab', '-1e400'), ('bob', 'x', '2.5')) AS v(u, s, n)",
@@ -170,7 +174,9 @@ def test_typed_cells_are_read_one_by_one(postgres: Server) -> None:
 
 def test_types_without_one_text_are_refused(postgres: Server) -> None:
     """Times, floats and nested types are no keys, and the schema says so."""
-    postgres.run("DROP TABLE IF EXISTS times", "CREATE TABLE times (unit int, feature timestamptz, label text, f real, j json)")
+    postgres.run(
+        "DROP TABLE IF EXISTS times", "CREATE TABLE times (unit int, feature timestamptz, label text, f real, j json)"
+    )
     for feature in ("feature", "f", "j"):
         with pytest.raises(ddpmi.SchemaError):
             ddpmi.observe(postgres.address(), table="times", feature=feature)
@@ -240,7 +246,9 @@ def test_a_constraint_of_the_database_replaces_the_merging_of_rows(postgres: Ser
 def test_partial_indexes_and_inherited_rows_are_not_relied_on(postgres: Server) -> None:
     """A partial index, one over expressions, and one of a table whose rows others inherit say nothing about all rows."""
     postgres.run("DROP TABLE IF EXISTS parted CASCADE", "CREATE TABLE parted (unit text, feature text, label text)")
-    postgres.run("CREATE UNIQUE INDEX ON parted (unit) WHERE feature = 'f'", "CREATE UNIQUE INDEX ON parted (lower(unit))")
+    postgres.run(
+        "CREATE UNIQUE INDEX ON parted (unit) WHERE feature = 'f'", "CREATE UNIQUE INDEX ON parted (lower(unit))"
+    )
     assert not ddpmi.observe(postgres.address(), table="parted").enforced
     postgres.run("CREATE UNIQUE INDEX ON parted (unit)")
     assert ddpmi.observe(postgres.address(), table="parted").enforced
@@ -285,7 +293,9 @@ def _count(engine: Any) -> int:
 
 def test_text_of_other_encodings_is_refused(postgres: Server) -> None:
     """A cell that cannot be converted to Unicode would be an error of one row."""
-    postgres.run("DROP DATABASE IF EXISTS old", "CREATE DATABASE old TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
+    postgres.run(
+        "DROP DATABASE IF EXISTS old", "CREATE DATABASE old TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
+    )
     with pytest.raises(ddpmi.InputError, match="SQL_ASCII"):
         ddpmi.observe(postgres.address(database="old"), table="visits")
     postgres.run("DROP DATABASE old")

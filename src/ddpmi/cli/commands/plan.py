@@ -107,11 +107,15 @@ def _dialect(name: str | None, reading: EngineOptions, obs: Observations | None)
 
 def _head(dialect: Dialect) -> str:
     """Return what a reader of the text has to know, as comments."""
-    lines = ["-- From the rows (unit, feature, label[, value]) to the exact sums. They are not private before noise is added."]
+    lines = [
+        "-- From the rows (unit, feature, label[, value]) to the exact sums. They are not private before noise is added."
+    ]
     if not dialect.is_run:
         lines.append(f"-- ddpmi does not run this on {dialect.name}: tests parse the text, and none has run it there.")
     if "secret" in dialect.salt:
-        lines.append("-- The table secret has one row with the salt: 64 random hexadecimal digits, new for each release.")
+        lines.append(
+            "-- The table secret has one row with the salt: 64 random hexadecimal digits, new for each release."
+        )
     return "\n".join(lines) + "\n\n"
 
 

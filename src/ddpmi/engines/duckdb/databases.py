@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BATCH_ROWS = 1 << 17
-_SETTINGS = {
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
@@ -108,10 +108,13 @@ def find_table(path: str, *, table: str | None, query: str | None) -> tuple[Data
     if len(found) == 1:
         schema, name, is_view = found[0]
         return DatabaseTable(path=path, origin=f"{quote(schema)}.{quote(name)}"), "view" if is_view else None
-    shown = ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name, _ in known[:20]) or "none"
+    shown = (
+        ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name, _ in known[:20]) or "none"
+    )
     if table is None:
         raise InputError(
-            f"A DuckDB file holds many tables; this one: {shown}.", hint=Hint(python="table='visits'", cli="--table visits")
+            f"A DuckDB file holds many tables; this one: {shown}.",
+            hint=Hint(python="table='visits'", cli="--table visits"),
         )
     raise InputNotFound(
         f"The file has {'no table' if not found else 'several tables'} {table!r}.", hint=f"its tables: {shown}"

@@ -55,9 +55,15 @@ _CONVERTED = {
     ".txt": "if it has columns, rename it to .csv (commas) or .tsv (tabs)",
     ".xls": "open it in Excel or LibreOffice, and save it as .xlsx",
     ".ods": "open it in LibreOffice, and save it as .xlsx",
-    **{end: _PANDAS.format(read=read, end=end) for end, read in {
-        ".sav": "read_spss", ".dta": "read_stata", ".sas7bdat": "read_sas", ".feather": "read_feather",
-    }.items()},
+    **{
+        end: _PANDAS.format(read=read, end=end)
+        for end, read in {
+            ".sav": "read_spss",
+            ".dta": "read_stata",
+            ".sas7bdat": "read_sas",
+            ".feather": "read_feather",
+        }.items()
+    },
     ".mdb": "export its tables as .csv",
     ".accdb": "export its tables as .csv",
 }

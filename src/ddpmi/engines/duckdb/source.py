@@ -214,17 +214,13 @@ def path_source(paths: list[str], settings: Mapping[str, str], encoding: str | N
     return DuckDBSource(files=files.find_files(paths, encoding), settings=settings)
 
 
-def database_source(
-    path: str, settings: Mapping[str, str], *, table: str | None, query: str | None
-) -> DuckDBSource:
+def database_source(path: str, settings: Mapping[str, str], *, table: str | None, query: str | None) -> DuckDBSource:
     """Name a table or a query of a DuckDB file. Reads no row."""
     found, kind = databases.find_table(path, table=table, query=query)
     return stream_source(found, kind, settings)
 
 
-def workbook_source(
-    path: str, settings: Mapping[str, str], *, sheet: str | None, query: str | None
-) -> DuckDBSource:
+def workbook_source(path: str, settings: Mapping[str, str], *, sheet: str | None, query: str | None) -> DuckDBSource:
     """Name a sheet of a workbook. Reads its first row, which names the columns."""
     if query is not None:
         raise InputError("A workbook takes no query.", hint=Hint(python="table='Sheet1'", cli="--table Sheet1"))

@@ -84,7 +84,9 @@ class PostgresEngine(TemporaryEngine):
     def _send(self, name: str, table: pa.Table) -> None:
         for field, column in zip(table.schema, table.columns, strict=True):
             if str(field.type) == "string" and any("\0" in text for text in column.to_pylist() if text):
-                raise InputError("PostgreSQL has no text with a null character.", hint="leave such keys out of the list")
+                raise InputError(
+                    "PostgreSQL has no text with a null character.", hint="leave such keys out of the list"
+                )
         with own_errors("keep a table"):
             columns = ", ".join(f"{quote(field.name)} {_TYPES[str(field.type)]}" for field in table.schema)
             self._session.run(f"CREATE TEMP TABLE {name} ({columns})")

@@ -56,9 +56,7 @@ _STATES: dict[str, tuple[str, Hint | str]] = {
     ),
     "55P03": (
         "Another session holds a lock on the table for longer than lock_timeout",
-        Hint(
-            do="wait until it ends", python="conf={'lock_timeout': '10min'}", cli="--conf lock_timeout=10min"
-        ),
+        Hint(do="wait until it ends", python="conf={'lock_timeout': '10min'}", cli="--conf lock_timeout=10min"),
     ),
     "42501": (
         "The role lacks a permission",
@@ -88,16 +86,36 @@ _STATES: dict[str, tuple[str, Hint | str]] = {
 }
 #: Words of the client library, which are in English everywhere, and of servers in English -> what happened, what to do.
 _REFUSALS: tuple[tuple[str, str, str], ...] = (
-    ("password authentication failed", "The server does not accept the user or the password", "check PGPASSWORD, or ~/.pgpass"),
-    ("no password supplied", "The server asks for a password, and none was given", "set PGPASSWORD, or write ~/.pgpass"),
-    ("authentication failed", "The server does not accept the user", "check how the server lets this user in (pg_hba.conf)"),
+    (
+        "password authentication failed",
+        "The server does not accept the user or the password",
+        "check PGPASSWORD, or ~/.pgpass",
+    ),
+    (
+        "no password supplied",
+        "The server asks for a password, and none was given",
+        "set PGPASSWORD, or write ~/.pgpass",
+    ),
+    (
+        "authentication failed",
+        "The server does not accept the user",
+        "check how the server lets this user in (pg_hba.conf)",
+    ),
     ("no pg_hba.conf entry", "The server lets no such user in from here", "check the user, the database and sslmode"),
     ("does not exist", "The server has no such database, user or service", "psql -l lists databases"),
     ("permission denied", "The user may not connect to this database", "GRANT CONNECT ON DATABASE ... TO ..."),
-    ("could not translate host name", "The host of the address is not known", "check the host; @ : / in a password are %40 %3A %2F"),
+    (
+        "could not translate host name",
+        "The host of the address is not known",
+        "check the host; @ : / in a password are %40 %3A %2F",
+    ),
     ("refused", "Nothing answers at this host and port", "check host and port, and whether the server runs"),
     ("timeout expired", "The server does not answer", "check host and port, and the network"),
-    ("SSL", "The server and this client do not agree about SSL", "add ?sslmode=require or ?sslmode=disable to the address"),
+    (
+        "SSL",
+        "The server and this client do not agree about SSL",
+        "add ?sslmode=require or ?sslmode=disable to the address",
+    ),
     ("too many", "The server has too many connections", "try again"),
     ("starting up", "The server is starting", "try again"),
 )
@@ -124,23 +142,29 @@ class Session:
         try:
             for name, text in {**_DEFAULTS, **_chosen(settings), **_FIXED}.items():
                 self._set(name, text)
-            found = self.one("SELECT current_setting('server_version_num'), current_setting('server_version')")
-            self.version = str(found[1]).split()[0]
-            if int(found[0]) < _OLDEST:
-                raise InputError(
-                    f"PostgreSQL {self.version} is too old.", hint="version 12 or newer is needed; export to Parquet"
-                )
-            (encoding,) = self.one("SELECT current_setting('server_encoding')")
-            # Text of other encodings may hold a cell that cannot be converted, which would be an error of one row.
-            # proof: row-local.postgres
-            if encoding != "UTF8":
-                raise InputError(
-                    f"The database stores text as {encoding}, in which one cell could make a query fail.",
-                    hint="use a database with the encoding UTF8, or export to Parquet",
-                )
+            self.version = self._checked_version()
         except BaseException:
             self.close()
             raise
+
+    def _checked_version(self) -> str:
+        """Return the server's version. Refuse one that is too old, and text that is not stored as UTF-8."""
+        names = ("server_version_num", "server_version", "server_encoding")
+        listed = ", ".join(f"current_setting('{name}')" for name in names)
+        number, version, encoding = self.one(f"SELECT {listed}")
+        shown = str(version).split()[0]
+        if int(number) < _OLDEST:
+            raise InputError(
+                f"PostgreSQL {shown} is too old.", hint="version 12 or newer is needed; or export to Parquet"
+            )
+        # Text of other encodings may hold a cell that cannot be converted, which would be an error of one row.
+        # proof: row-local.postgres
+        if encoding != "UTF8":
+            raise InputError(
+                f"The database stores text as {encoding}, in which one cell could make a query fail.",
+                hint="use a database with the encoding UTF8, or export to Parquet",
+            )
+        return shown
 
     def _set(self, name: str, text: str) -> None:
         with own_errors(f"set {name}", bad_value=f"{name}={text!r}"):
@@ -169,9 +193,7 @@ class Session:
     def send(self, name: str, table: pa.Table) -> None:
         """Append rows to a temporary table. Rows are no part of a statement."""
         with self._connection.cursor() as cursor:
-            waited_for(
-                lambda: cursor.adbc_ingest(name, table, mode="append", temporary=True), cursor.adbc_cancel
-            )
+            waited_for(lambda: cursor.adbc_ingest(name, table, mode="append", temporary=True), cursor.adbc_cancel)
 
     def stream(self, query: str) -> Iterator[pa.RecordBatch]:
         """Stream the rows of a query in small pieces."""
@@ -286,7 +308,9 @@ def own_errors(doing: str, *, bad_value: str = "") -> Iterator[None]:
     except (dbapi.Error, dbapi.Warning, pa.ArrowException, OSError) as error:
         state, message = str(getattr(error, "sqlstate", None) or ""), str(error)
         if state.startswith(("22023", "22", "42704")) and bad_value:
-            raise InputError(f"PostgreSQL does not take {bad_value}.", hint="one of its own values, as 10min or 64MB") from None
+            raise InputError(
+                f"PostgreSQL does not take {bad_value}.", hint="one of its own values, as 10min or 64MB"
+            ) from None
         raise _error(state, message, doing) from None
 
 

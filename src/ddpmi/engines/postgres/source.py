@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ddpmi.engines.postgres.engine import PostgresEngine
 from ddpmi.engines.postgres.sessions import Session, own_errors
 from ddpmi.engines.temporary import expression_refused, one_of_each
-from ddpmi.errors import EngineError, Hint, InputError, InputNotFound, SchemaError
+from ddpmi.errors import EngineError, InputError, InputNotFound, SchemaError
 from ddpmi.pipeline.dialects import POSTGRES, Dialect, quote
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _SMALLEST, _LARGEST = "1e-200", "1e300"
 _MADE_UP_ROWS, _MADE_UP_KEYS = 500, 40
 #: A made-up cell of each kind, as SQL over a small number.
 _CELLS: dict[Kind, str] = {
-    "text": 'CAST(\'k\' || {n} AS TEXT) COLLATE "C"',
+    "text": "CAST('k' || {n} AS TEXT) COLLATE \"C\"",
     "integer": "{n}",
     "number": "CAST({n} AS DOUBLE PRECISION)",
     "boolean": "{n} % 2 = 0",
@@ -158,7 +158,9 @@ def _hashed(place: int) -> str:
     return f"(CAST(CAST('x' || substr(md5(i || ':{place}'), 1, 7) AS BIT(28)) AS INTEGER) % {_MADE_UP_KEYS})"
 
 
-def database_source(address: Any, settings: Mapping[str, str], *, table: str | None, query: str | None) -> PostgresSource | PostgresRows:
+def database_source(
+    address: Any, settings: Mapping[str, str], *, table: str | None, query: str | None
+) -> PostgresSource | PostgresRows:
     """Name a table or a query of a database. Reads its catalog and no row.
 
     Where the role may not make temporary tables, or ``stream`` asks for it, the columns that are needed are read out,
@@ -222,7 +224,8 @@ def _found(session: Session, name: str) -> tuple[int, str, str, str, bool, bool]
     for schema, table in _readings(name):
         rows = session.all(_FIND, (table, schema))
         if rows:
-            return rows[0]  # type: ignore[return-value]
+            oid, found_in, relation, kind, secured, parent = rows[0]
+            return oid, found_in, relation, kind, secured, parent
     folded = name.lower()
     known = any(session.all(_FIND, (table, schema)) for schema, table in _readings(folded)) and folded != name
     raise InputNotFound(
@@ -268,5 +271,3 @@ def _kind(session: Session, column: pa.Field) -> tuple[Kind, str]:
 
 def _unique(session: Session, oid: int) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(names) for (names,) in session.all(_UNIQUE, (oid,)))
-
-

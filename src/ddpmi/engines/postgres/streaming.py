@@ -71,4 +71,3 @@ class PostgresRows(Stream):
             session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             for batch in session.stream(query):
                 yield batch.cast(schema)
-

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
 _LARGEST = 2**63 - 1
 
 
 def text_of(cell: object) -> str | None:
-    """Return a cell as text. Text comes as its bytes, which need not be Unicode; a blob is no text.
+    r"""Return a cell as text. Text comes as its bytes, which need not be Unicode; a blob is no text.
 
-    >>> text_of(b"a\\xff"), text_of(7), text_of(0.5), text_of(None)
-    ('a\\ufffd', '7', '0.5', None)
+    >>> text_of(b"a\xff"), text_of(7), text_of(0.5), text_of(None)
+    ('a\ufffd', '7', '0.5', None)
     """
     # proof: row-local.sqlite
     if isinstance(cell, bytes):
@@ -71,7 +72,7 @@ def _sha256(text: str | None) -> str | None:
 
 def register(connection: sqlite3.Connection) -> None:
     """Give a connection the functions that the pipeline's text uses."""
-    functions = {
+    functions: dict[tuple[str, int], Callable[..., Any]] = {
         ("ddpmi_text", 1): text_of,
         ("ddpmi_number", 1): number_of,
         ("ddpmi_sha256", 1): _sha256,

@@ -147,7 +147,9 @@ def file_source(path: str, settings: Mapping[str, str], *, table: str | None, qu
             return _table(connection, path, settings, str(table), names)
 
 
-_TABLES = "SELECT name FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
+_TABLES = (
+    "SELECT name FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
+)
 
 
 def _table(
@@ -164,9 +166,7 @@ def _table(
     # The rows of a virtual table are what a program makes.
     kind = made.split()[0]
     query = "view" if kind == "view" else "virtual table" if made.upper().startswith("TABLE CREATE VIRTUAL") else None
-    return SQLiteSource(
-        path=path, origin=f"main.{quote(table)}", columns=columns, query=query, settings=settings
-    )
+    return SQLiteSource(path=path, origin=f"main.{quote(table)}", columns=columns, query=query, settings=settings)
 
 
 def _query(connection: sqlite3.Connection, path: str, settings: Mapping[str, str], text: str) -> SQLiteSource:
