@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from ddpmi.privacy.randomness import Source as Words
 
 
+LONGEST_KEY = 1 << 24
+"""Longest key in bytes. Hashes are over several keys together, and databases have a limit for one text."""
+
+
 class TemporaryEngine:
     """Runs steps as temporary tables and views, whose random names no query of the owner contains."""
 

@@ -316,3 +316,47 @@ def test_frames_of_numbers_reach_the_server_whole(postgres: Server) -> None:
         engine.put("known", sent)
         got = [row for batch in engine.batches("SELECT * FROM known") for row in batch.to_pylist()]
     assert got == sent.to_pylist()
+
+
+def test_a_text_that_is_too_long_is_no_key(postgres: Server) -> None:
+    """A text beyond 16 MiB could make a hash fail, so its row is dropped by looking at that row alone."""
+    postgres.run("INSERT INTO canary VALUES ('long', repeat('x', 16777217), 'x')")
+    for conf in ({}, {"stream": "yes"}):
+        found = adopted(ddpmi.observe(postgres.address(), table="canary", conf=conf))
+        assert sum(found.values()) == 4
+
+
+CELLS = {
+    "text": [None, "", " ", "a", "A", "ß", "🏠", "NaN"],
+    "integer": [None, 0, -1, 2**63 - 1, -(2**63)],
+    "numbers": [None, "NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1e-400", "0.5", "4"],
+}
+
+
+@pytest.mark.parametrize("stream", ["no", "yes"])
+def test_no_cell_changes_how_others_are_read(postgres: Server, stream: str) -> None:
+    """What is read of all units is the union of what is read of each, for each type and its odd cells."""
+    types = {"text": "text", "padded": "char(3)", "integer": "bigint", "numeric": "numeric", "real": "float8"}
+    columns = ", ".join(f"{name} {type_}" for name, type_ in types.items())
+    postgres.run("DROP TABLE IF EXISTS cells", f"CREATE TABLE cells (owner int, {columns})")
+    rows = [
+        (owner, text, text and text[:1], whole, number, "NaN" if number and "e" in number else number)
+        for owner in (1, 2)
+        for text in CELLS["text"]
+        for whole in CELLS["integer"][owner:]
+        for number in CELLS["numbers"][owner::2]
+    ]
+    listed = ", ".join("(" + ", ".join("NULL" if c is None else f"'{c}'" for c in row) + ")" for row in rows)
+    postgres.run(f"INSERT INTO cells VALUES {listed}")
+
+    def read(where: str, **roles: str) -> Any:
+        query = f"SELECT * FROM cells WHERE {where}"
+        return adopted(ddpmi.observe(postgres.address(), query=query, conf={"stream": stream}, **roles))
+
+    for roles in (
+        {"unit": "integer", "feature": "text", "label": "padded", "value": "numeric"},
+        {"unit": "text", "feature": "integer", "label": "owner", "value": "real"},
+    ):
+        together = read("true", **roles)
+        assert together == read("owner = 1", **roles) + read("owner = 2", **roles)
+        assert together

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ddpmi.engines.postgres.engine import PostgresEngine
 from ddpmi.engines.postgres.sessions import Session, own_errors
-from ddpmi.engines.temporary import expression_refused, one_of_each
+from ddpmi.engines.temporary import LONGEST_KEY, expression_refused, one_of_each
 from ddpmi.errors import EngineError, InputError, InputNotFound, SchemaError
 from ddpmi.pipeline.dialects import POSTGRES, Dialect, quote
 
@@ -29,6 +29,8 @@ _KINDS: dict[str, Kind] = {
     "bool": "boolean",
     "date": "date",
 }
+#: Types of text without a limit of their own.
+_LONG = ("text", "varchar", "bpchar", "citext")
 _UNNAMED = re.compile(r"unnamed<oid:(\d+)>")
 #: Kinds of relations that hold their own rows.
 _TABLES = ("r", "p")
@@ -125,12 +127,17 @@ class PostgresSource:
                 for place, name in enumerate(columns)
             ]
             return f"SELECT {', '.join(cells)} FROM generate_series(1, {_MADE_UP_ROWS}) AS i"
-        # proof: row-local.postgres
-        listed = [
-            f"{POSTGRES.as_text(quote(name))} AS {quote(name)}" if self.columns[name][0] == "text" else quote(name)
-            for name in columns
-        ]
+        listed = [f"{self.cell(name)} AS {quote(name)}" for name in columns]
         return f"SELECT {', '.join(listed) or '1'} FROM {self.origin}"
+
+    def cell(self, name: str) -> str:
+        """Return SQL of a column's cells: text by its bytes, and NULL for a text that is too long to be hashed."""
+        kind, type_ = self.columns[name]
+        if kind != "text":
+            return quote(name)
+        # proof: row-local.postgres
+        text = POSTGRES.as_text(quote(name))
+        return f"CASE WHEN octet_length({text}) <= {LONGEST_KEY} THEN {text} END" if type_ in _LONG else text
 
     def confirm(self, session: Session) -> None:
         """Check that the columns that were unique when the data was named are so in this transaction."""

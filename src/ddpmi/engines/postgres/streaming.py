@@ -55,8 +55,8 @@ class PostgresRows(Stream):
         schema = pa.schema([known.field(name) for name in columns])
         cells = []
         for name in columns:
-            cell, kind = quote(name), self.source.columns[name][0]
-            if kind in ("text", "date"):
+            cell, kind = self.source.cell(name), self.source.columns[name][0]
+            if kind == "date":
                 cell = POSTGRES.as_text(cell)
             elif kind == "number":
                 cell = f"CAST({self.source.number(cell, kind)} AS DOUBLE PRECISION)"

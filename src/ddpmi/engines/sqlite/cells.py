@@ -6,6 +6,8 @@ import hashlib
 import math
 from typing import TYPE_CHECKING, Any
 
+from ddpmi.engines.temporary import LONGEST_KEY
+
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable
@@ -21,7 +23,7 @@ def text_of(cell: object) -> str | None:
     """
     # proof: row-local.sqlite
     if isinstance(cell, bytes):
-        return cell.decode(errors="replace")
+        return cell.decode(errors="replace") if len(cell) <= LONGEST_KEY else None
     return None if cell is None else repr(cell)
 
 
