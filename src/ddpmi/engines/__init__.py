@@ -262,7 +262,7 @@ def _database(data: Any, paths: list[str] | None) -> str | None:
             hint=Hint(
                 do="open a connection with its own driver, and pass that",
                 python="observe(connection, query='SELECT ...')",
-                cli="in Python: ddpmi.observe(connection, query='SELECT ...')",
+                cli="in Python, with observe",
             ),
         )
     return _DATABASES.get(PurePath(paths[0]).suffix.lower())

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ddpmi.privacy.randomness import Source as Words
 
 
+HINT_OF_TABLE = Hint(python="table='visits', or query='SELECT ...'", cli="--table visits, or --query 'SELECT ...'")
 LONGEST_KEY = 1 << 24
 """Longest key in bytes. Hashes are over several keys together, and databases have a limit for one text."""
 
@@ -57,8 +58,12 @@ class TemporaryEngine:
         """Remove everything that was written, and leave the database."""
 
     @abstractmethod
-    def _create(self, name: str, sql: str, *, freeze: bool, doing: str) -> None:
-        """Create a temporary view of this full name; with ``freeze``, a table that is filled now."""
+    def _create(self, name: str, sql: str, *, freeze: bool, doing: str) -> bool:
+        """Create a temporary view of this full name; with ``freeze``, a table that is filled now.
+
+        Returns:
+            Whether it is a table.
+        """
 
     @abstractmethod
     def _drop(self, name: str, *, table: bool) -> None:
@@ -78,8 +83,7 @@ class TemporaryEngine:
     def _define(self, name: str, sql: str, *, freeze: bool) -> None:
         text = self._text(sql)
         self._forget(name)
-        self._create(self._prefix + name, text, freeze=freeze, doing=f"compute {name}")
-        self._names[name] = freeze
+        self._names[name] = self._create(self._prefix + name, text, freeze=freeze, doing=f"compute {name}")
 
     def _forget(self, name: str) -> None:
         """Drop what has this name: an earlier release from the same sums made it."""
@@ -166,5 +170,5 @@ def one_of_each(table: str | None, query: str | None) -> None:
     if (table is None) == (query is None) or not (table or query or "").strip():
         raise InputError(
             "Data in a database is a table or a query." if table or query else "A database holds many tables.",
-            hint=Hint(python="table='visits', or query='SELECT ...'", cli="--table visits, or --query 'SELECT ...'"),
+            hint=HINT_OF_TABLE,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from ddpmi.errors import InputError
+from ddpmi.errors import Hint, InputError
 
 #: 2^44 integers below this size sum to less than 2^63.
 _SMALL = 2**19
@@ -228,7 +228,11 @@ def dialect_named(name: str) -> Dialect:
     if name in LACKING:
         raise InputError(
             f"{name} cannot run the pipeline's text: it lacks {LACKING[name]}.",
-            hint="stream the rows through an open connection, in Python: ddpmi.observe(connection, query='SELECT ...')",
+            hint=Hint(
+                do="stream the rows through an open connection",
+                python="observe(connection, query='SELECT ...')",
+                cli="in Python, with observe",
+            ),
         )
     if name not in DIALECTS:
         raise InputError(f"There is no dialect {name!r}.", hint=f"one of {', '.join(sorted(DIALECTS))}")

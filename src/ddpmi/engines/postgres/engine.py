@@ -1,8 +1,8 @@
 """The engine that runs steps inside a PostgreSQL server, in temporary tables of one session.
 
 Everything happens in one transaction of isolation level REPEATABLE READ, so a release sees one state of the data. Only
-the definitions of temporary tables and views run in the transaction itself. Whatever reads a row runs in a subtransaction
-that is READ ONLY, from which no statement can leave that mode. At the end the transaction is rolled back.
+the definitions of temporary tables and views run in the transaction itself. Every statement that reads a row runs in a
+subtransaction that is READ ONLY, from which no statement can leave that mode. At the end all is rolled back.
 """
 
 from __future__ import annotations
@@ -66,16 +66,22 @@ class PostgresEngine(TemporaryEngine):
         yield
         self._session.run(f"RELEASE SAVEPOINT {_SAVED}")
 
-    def _create(self, name: str, sql: str, *, freeze: bool, doing: str) -> None:
+    def _create(self, name: str, sql: str, *, freeze: bool, doing: str) -> bool:
         with own_errors(doing):
             if not freeze:
                 self._session.run(f"CREATE TEMP VIEW {name} AS {sql}")
-                return
+                return False
             self._session.run(f"CREATE TEMP TABLE {name} AS {sql}\nWITH NO DATA")
             with self._reading():
-                self._session.run(f"INSERT INTO {name} {sql}")
-            # Nothing else counts the rows of a temporary table, and the next plan depends on their number.
-            self._session.run(f"ANALYZE {name}")
+                rows = self._session.run(f"INSERT INTO {name} {sql}")
+            if rows:
+                # Nothing else counts the rows of a temporary table, and the next plan depends on their number.
+                self._session.run(f"ANALYZE {name}")
+                return True
+            # With this condition the planner knows that the table is empty, and skips all that joins it.
+            self._session.run(f"DROP TABLE {name}")
+            self._session.run(f"CREATE TEMP VIEW {name} AS SELECT * FROM (\n{sql}\n) AS nothing WHERE FALSE")
+            return False
 
     def _drop(self, name: str, *, table: bool) -> None:
         with own_errors("drop a temporary table"):

@@ -170,10 +170,11 @@ class Session:
         with own_errors(f"set {name}", bad_value=f"{name}={text!r}"):
             self.one("SELECT set_config($1, $2, false)", (name, text))
 
-    def run(self, statement: str) -> None:
-        """Run a statement that returns nothing."""
+    def run(self, statement: str) -> int:
+        """Run a statement that returns no rows, and say how many it wrote; -1 where it writes none."""
         with self._connection.cursor() as cursor:
             waited_for(lambda: cursor.execute(statement), cursor.adbc_cancel)
+            return int(cursor.rowcount)
 
     def all(self, query: str, parameters: tuple[Any, ...] | None = None) -> list[tuple[Any, ...]]:
         """Return the rows of a small query about the catalog."""

@@ -128,16 +128,19 @@ class PostgresSource:
             ]
             return f"SELECT {', '.join(cells)} FROM generate_series(1, {_MADE_UP_ROWS}) AS i"
         listed = [f"{self.cell(name)} AS {quote(name)}" for name in columns]
-        return f"SELECT {', '.join(listed) or '1'} FROM {self.origin}"
+        return f"SELECT {', '.join(listed) or '1'} FROM {self.readable(columns)}"
 
     def cell(self, name: str) -> str:
-        """Return SQL of a column's cells: text by its bytes, and NULL for a text that is too long to be hashed."""
-        kind, type_ = self.columns[name]
-        if kind != "text":
-            return quote(name)
+        """Return SQL of a column's cells, text as plain text that is compared by its bytes."""
         # proof: row-local.postgres
-        text = POSTGRES.as_text(quote(name))
-        return f"CASE WHEN octet_length({text}) <= {LONGEST_KEY} THEN {text} END" if type_ in _LONG else text
+        return POSTGRES.as_text(quote(name)) if self.columns[name][0] == "text" else quote(name)
+
+    def readable(self, columns: list[str]) -> str:
+        """Return SQL to select from, without the rows of which a text is too long to be hashed."""
+        long = [quote(name) for name in columns if self.columns[name][1] in _LONG]
+        # proof: row-local.postgres
+        short = [f"(octet_length(CAST({name} AS TEXT)) <= {LONGEST_KEY}) IS NOT FALSE" for name in long]
+        return self.origin + (f"\nWHERE {' AND '.join(short)}" if short else "")
 
     def confirm(self, session: Session) -> None:
         """Check that the columns that were unique when the data was named are so in this transaction."""

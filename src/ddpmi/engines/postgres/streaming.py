@@ -63,7 +63,7 @@ class PostgresRows(Stream):
             elif kind == "integer":
                 cell = f"CAST({cell} AS BIGINT)"
             cells.append(f"{cell} AS {quote(name)}")
-        query = f"SELECT {', '.join(cells)} FROM {self.source.origin}"
+        query = f"SELECT {', '.join(cells)} FROM {self.source.readable(columns)}"
         return pa.RecordBatchReader.from_batches(schema, self._batches(query, schema))
 
     def _batches(self, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -55,9 +55,10 @@ class SQLiteEngine(TemporaryEngine):
         """Close the connection, with which temporary tables end."""
         self._connection.close()
 
-    def _create(self, name: str, sql: str, *, freeze: bool, doing: str) -> None:
+    def _create(self, name: str, sql: str, *, freeze: bool, doing: str) -> bool:
         with own_errors(doing):
             self._connection.execute(f"CREATE TEMP {'TABLE' if freeze else 'VIEW'} {name} AS {sql}")
+        return freeze
 
     def _drop(self, name: str, *, table: bool) -> None:
         with own_errors("drop a temporary table"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpmi.engines.sqlite.engine import SQLiteEngine, connect, own_errors
-from ddpmi.engines.temporary import expression_refused, one_of_each
+from ddpmi.engines.temporary import HINT_OF_TABLE, expression_refused, one_of_each
 from ddpmi.errors import InputError, InputNotFound, SchemaError
 from ddpmi.pipeline.dialects import SQLITE, Dialect, quote
 
@@ -139,7 +139,7 @@ def file_source(path: str, settings: Mapping[str, str], *, table: str | None, qu
             raise InputError(f"The file stores text as {encoding}, which is not read.", hint="export it to Parquet")
         if table is None and query is None:
             shown = ", ".join(repr(name) for name in names[:20]) or "none"
-            raise InputError(f"A SQLite file holds many tables; this one: {shown}.", hint="table='...', or --table ...")
+            raise InputError(f"A SQLite file holds many tables; this one: {shown}.", hint=HINT_OF_TABLE)
         one_of_each(table, query)
         with own_errors("understand the query" if table is None else "find the table"):
             if query is not None:
