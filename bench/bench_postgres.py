@@ -102,7 +102,7 @@ def measured(case: dict[str, Any]) -> dict[str, Any]:
             seen["bytes"] += batch.nbytes
             yield batch
 
-    Session.stream = counting  # type: ignore[method-assign]
+    Session.stream = counting  # type: ignore[assignment, method-assign]
     with tempfile.TemporaryDirectory() as folder:
         ledger = ddpmi.Ledger(f"{folder}/ledger", limit=ddpmi.Budget(10, 1e-5))
         plan = ddpmi.Plan(budget=ddpmi.Budget(1, 1e-7), bounds=ddpmi.Bounds(pairs=PAIRS))

@@ -242,7 +242,7 @@ class Observations:
         return None if made_up is None else replace(self, source=made_up)
 
 
-def observe(
+def observe(  # noqa: PLR0913 - each is its own question
     data: Any,
     *,
     unit: Role = None,

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from ddpmi._typing import KEYS
 from ddpmi.engines.noising import drawn, in_key_order
 from ddpmi.engines.renaming import renamed
-from ddpmi.errors import Hint, InputError
+from ddpmi.errors import Hint, InputError, SchemaError
 from ddpmi.releases.tables import MemoryTables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
 
     import pyarrow as pa
 
+    from ddpmi.engines import Kind
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step
     from ddpmi.privacy.noise import TableNoise
@@ -30,6 +33,66 @@ if TYPE_CHECKING:
 HINT_OF_TABLE = Hint(python="table='visits', or query='SELECT ...'", cli="--table visits, or --query 'SELECT ...'")
 LONGEST_KEY = 1 << 24
 """Longest key in bytes. Hashes are over several keys together, and databases have a limit for one text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSource:
+    """A table, a view or a query of a database, with columns as they were when it was named."""
+
+    title: ClassVar[str]
+    """The database, for messages."""
+    streams: ClassVar[bool]
+    """Whether the columns may be read out of the database instead."""
+    origin: str = field(repr=False)
+    """What to select from, as SQL."""
+    columns: Mapping[str, tuple[Kind, str]] = field(repr=False)
+    query: str | None = None
+    unique: tuple[frozenset[str], ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    made_up: bool = False
+    """Whether a few made-up rows take the place of the data, for a rehearsal."""
+    in_memory: bool = False
+    encoding: str | None = None
+    open_names: bool = False
+
+    def schema(self) -> dict[str, tuple[Kind, str]]:
+        """Return column -> (kind, type). Reads nothing."""
+        return dict(self.columns)
+
+    def check(self, text: str, *, what: str, columns: Collection[str]) -> tuple[tuple[str, ...], Kind, str]:
+        """Refuse: only DuckDB's parser can check that an expression is a function of one row."""
+        del text, columns
+        raise self._refused(what)
+
+    def guarded(self, text: str) -> str:
+        """Refuse, as `check` does."""
+        raise self._refused(f"the expression {text!r}")
+
+    def text_count(self, column: str, most: int) -> str:
+        """Refuse: a count needs a column that is declared to hold whole numbers."""
+        del most
+        raise SchemaError(
+            f"The count column {column} is not declared to hold whole numbers.", hint="cast it in a query"
+        )
+
+    def prepared(self, target: Path | None) -> Self:  # noqa: ARG002 - nothing is written beside the release
+        """Return the data as it is: what a release needs of the database is tried by the rehearsal."""
+        return self
+
+    def rehearsal(self) -> Self:
+        """Return made-up rows in place of the data. The engine then checks that it may read the data, too."""
+        return replace(self, made_up=True)
+
+    def _refused(self, what: str) -> InputError:
+        python, cli = (", or conf={'stream': 'yes'}", ", or --conf stream=yes") if self.streams else ("", "")
+        return InputError(
+            f"{what[0].upper()}{what[1:]} is SQL, which is not read in {self.title}.",
+            hint=Hint(
+                do="write it into the query" + (", or stream the columns to the embedded engine" if python else ""),
+                python=f"query='SELECT ...' with Plan(..., row_local=True){python}",
+                cli=f"--query 'SELECT ...' --row-local{cli}",
+            ),
+        )
 
 
 class TemporaryEngine:
@@ -136,26 +199,6 @@ class TemporaryEngine:
             table = drawn(self.batches(f"SELECT {', '.join(columns)} FROM {name}"), keys, None, None)
         # Arrow compares texts by their bytes and puts the missing ones last, as all engines do.
         return table.sort_by([(key, "ascending") for key in keys]) if keys else table
-
-
-def expression_refused(what: str, place: str, *, stream: bool = True) -> InputError:
-    """Return the error for an expression over columns of a database, whose SQL nothing here can check.
-
-    Args:
-        what: The name of the expression in messages.
-        place: The database.
-        stream: Whether the columns may be streamed to the embedded engine instead.
-    """
-    instead = ("conf={'stream': 'yes'}", "--conf stream=yes")
-    python, cli = (f", or {way}" if stream else "" for way in instead)
-    return InputError(
-        f"{what[0].upper()}{what[1:]} is SQL, which is not read in {place}.",
-        hint=Hint(
-            do="write it into the query" + (", or stream the columns to the embedded engine" if stream else ""),
-            python=f"query='SELECT ...' with Plan(..., row_local=True){python}",
-            cli=f"--query 'SELECT ...' --row-local{cli}",
-        ),
-    )
 
 
 def one_of_each(table: str | None, query: str | None) -> None:

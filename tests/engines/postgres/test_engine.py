@@ -12,7 +12,7 @@ import ddpmi
 from ddpmi import Budget
 from ddpmi.pipeline.seeds import SEED_LABELS
 from ddpmi.testing import _salt, seeded_release
-from tests.engines.test_contract import CASES, SEED, VOCABULARIES, distinct, hostile, plan, sums, table
+from tests.engines.test_contract import CASES, SEED, VOCABULARIES, fitting, hostile, plan, sums, table
 
 if TYPE_CHECKING:
     from ddpmi import Observations
@@ -34,9 +34,7 @@ def both(server: Server, data: pa.Table, **options: Any) -> tuple[Observations, 
 def test_exact_sums_are_those_of_the_embedded_engine(postgres: Server, name: str) -> None:
     """For the same salt every sum is equal, with every option and with hostile rows."""
     options = CASES[name]
-    data = rows()
-    if options.get("distinct"):
-        data = distinct(data) if options["distinct"] is True else list({row[0]: row for row in data}.values())
+    data = fitting(options, rows())
     made = plan(**options)
     here, there = both(postgres, table(data), value="minutes" if "clip" in options.get("bounds", {}) else None)
     replay = VOCABULARIES.get(made.selection)

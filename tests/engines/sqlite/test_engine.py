@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ddpmi
-from tests.engines.test_contract import CASES, VOCABULARIES, distinct, hostile, plan, sums, table
+from tests.engines.test_contract import CASES, VOCABULARIES, fitting, hostile, plan, sums, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +38,9 @@ def both(folder: Path, data: pa.Table, **options: Any) -> tuple[Observations, Ob
 def test_exact_sums_are_those_of_the_embedded_engine(tmp_path: Path, name: str) -> None:
     """For the same salt every sum is equal, with every option and with hostile rows."""
     options = CASES[name]
-    rows = hostile()
-    if options.get("distinct"):
-        rows = distinct(rows) if options["distinct"] is True else list({row[0]: row for row in rows}.values())
+    data = fitting(options, hostile())
     made = plan(**options)
-    here, there = both(tmp_path, table(rows), value="minutes" if "clip" in options.get("bounds", {}) else None)
+    here, there = both(tmp_path, table(data), value="minutes" if "clip" in options.get("bounds", {}) else None)
     replay = VOCABULARIES.get(made.selection)
     expected = sums(here, made, replay)
     assert sums(there, made, replay) == expected

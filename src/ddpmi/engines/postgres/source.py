@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ddpmi.engines.postgres.engine import PostgresEngine
 from ddpmi.engines.postgres.sessions import Session, own_errors
-from ddpmi.engines.temporary import LONGEST_KEY, expression_refused, one_of_each
+from ddpmi.engines.temporary import LONGEST_KEY, DatabaseSource, one_of_each
 from ddpmi.errors import EngineError, InputError, InputNotFound, SchemaError
 from ddpmi.pipeline.dialects import POSTGRES, Dialect, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
@@ -63,37 +62,16 @@ GROUP BY i.indexrelid"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresSource:
+class PostgresSource(DatabaseSource):
     """A table, a view or a query of one database."""
 
+    title: ClassVar[str] = "PostgreSQL"
+    streams: ClassVar[bool] = True
     address: Any = field(repr=False)
-    origin: str = field(repr=False)
-    """What to select from, as SQL."""
-    columns: Mapping[str, tuple[Kind, str]] = field(repr=False)
     oid: int | None = None
     """The table's number in the catalog."""
-    query: str | None = None
-    unique: tuple[frozenset[str], ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    made_up: bool = False
     engine: str = "postgres"
     dialect: Dialect = POSTGRES
-    in_memory: bool = False
-    encoding: str | None = None
-    open_names: bool = False
-
-    def schema(self) -> dict[str, tuple[Kind, str]]:
-        """Return column -> (kind, type), as they were when the data was named."""
-        return dict(self.columns)
-
-    def check(self, text: str, *, what: str, columns: Collection[str]) -> tuple[tuple[str, ...], Kind, str]:
-        """Refuse: only DuckDB's parser can check that an expression is a function of one row."""
-        del text, columns
-        raise expression_refused(what, "PostgreSQL")
-
-    def guarded(self, text: str) -> str:
-        """Refuse, as `check` does."""
-        raise expression_refused(f"the expression {text!r}", "PostgreSQL")
 
     def number(self, column: str, kind: Kind) -> str:
         """Return SQL of a double for a number, and NaN for NaN. A numeric has values that no double has."""
@@ -108,11 +86,6 @@ class PostgresSource:
             f"WHEN {column} BETWEEN -{_SMALLEST} AND {_SMALLEST} THEN 0 "
             f"ELSE CAST(LEAST(GREATEST({column}, -{_LARGEST}), {_LARGEST}) AS DOUBLE PRECISION) END"
         )
-
-    def text_count(self, column: str, most: int) -> str:
-        """Refuse: columns have types here, and `check_types` accepts no text as a count."""
-        del most
-        raise SchemaError(f"The count column {column} holds text.", hint="cast it to a whole number first")
 
     def selected(self, columns: list[str], *, real: bool = False) -> str:
         """Return the SELECT of some columns, texts as plain text that is compared by its bytes.
@@ -149,14 +122,6 @@ class PostgresSource:
             raise EngineError(
                 "A unique index of the table was dropped after the data was named.", hint="name the data again"
             )
-
-    def prepared(self, target: Path | None) -> PostgresSource:  # noqa: ARG002 - nothing is written on this machine
-        """Return the data as it is: what a release needs of the server is tried by the rehearsal."""
-        return self
-
-    def rehearsal(self) -> PostgresSource:
-        """Return made-up rows in place of the data. The engine then checks that it may read the data, too."""
-        return replace(self, made_up=True)
 
     def open(self, columns: list[str], *, expressions: bool = True) -> PostgresEngine:
         """Start a session over these columns; they hold no expressions."""

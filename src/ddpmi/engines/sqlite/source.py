@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ddpmi.engines.sqlite.engine import SQLiteEngine, connect, own_errors
-from ddpmi.engines.temporary import HINT_OF_TABLE, expression_refused, one_of_each
+from ddpmi.engines.temporary import HINT_OF_TABLE, DatabaseSource, one_of_each
 from ddpmi.errors import InputError, InputNotFound, SchemaError
 from ddpmi.pipeline.dialects import SQLITE, Dialect, quote
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from ddpmi.engines import Kind
 
@@ -45,45 +45,21 @@ _MADE_UP: dict[Kind, str] = {"text": "'k' || ({n})", "integer": "({n})", "number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SQLiteSource:
-    """A table, a view or a query of one file."""
+class SQLiteSource(DatabaseSource):
+    """A table, a view or a query of one file.
 
+    No columns count as unique: two texts that are no Unicode may be different in the file and equal as keys.
+    """
+
+    title: ClassVar[str] = "SQLite"
+    streams: ClassVar[bool] = False
     path: str = field(repr=False)
-    origin: str = field(repr=False)
-    """What to select from, as SQL."""
-    columns: Mapping[str, tuple[Kind, str]] = field(repr=False)
-    query: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-    made_up: bool = False
     engine: str = "sqlite"
     dialect: Dialect = SQLITE
-    unique: tuple[frozenset[str], ...] = ()
-    """Always empty: two texts that are no Unicode may be different in the file and equal as keys."""
-    in_memory: bool = False
-    encoding: str | None = None
-    open_names: bool = False
-
-    def schema(self) -> dict[str, tuple[Kind, str]]:
-        """Return column -> (kind, declared type), as they were when the data was named."""
-        return dict(self.columns)
-
-    def check(self, text: str, *, what: str, columns: Collection[str]) -> tuple[tuple[str, ...], Kind, str]:
-        """Refuse: only DuckDB's parser can check that an expression is a function of one row."""
-        del text, columns
-        raise expression_refused(what, "SQLite", stream=False)
-
-    def guarded(self, text: str) -> str:
-        """Refuse, as `check` does."""
-        raise expression_refused(f"the expression {text!r}", "SQLite", stream=False)
 
     def number(self, column: str, kind: Kind) -> str:
         """Return SQL of a number; a text that is no number is NULL."""
         return f"ddpmi_number({column})" if kind == "untyped" else column
-
-    def text_count(self, column: str, most: int) -> str:
-        """Refuse: a count needs a column that is declared to hold whole numbers."""
-        del most
-        raise SchemaError(f"The count column {column} has no type.", hint="declare it as INTEGER")
 
     def selected(self, columns: list[str], *, real: bool = False) -> str:
         """Return the SELECT of some columns, each cell as its column's kind.
@@ -105,14 +81,6 @@ class SQLiteSource:
             numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {_MADE_UP_ROWS})"
             return f"{numbers} SELECT {', '.join(listed)} FROM n"
         return f"SELECT {', '.join(listed)} FROM {self.origin}"
-
-    def prepared(self, target: Path | None) -> SQLiteSource:  # noqa: ARG002 - nothing is written beside the release
-        """Return the data as it is: what a release needs is tried by the rehearsal."""
-        return self
-
-    def rehearsal(self) -> SQLiteSource:
-        """Return made-up rows in place of the data. The engine then checks that it may read the data, too."""
-        return replace(self, made_up=True)
 
     def open(self, columns: list[str], *, expressions: bool = True) -> SQLiteEngine:
         """Open the file over these columns; they hold no expressions."""
