@@ -115,6 +115,8 @@ def test_a_duckdb_file_gives_the_same_sums(stored: Path) -> None:
         assert sums(ddpmi.observe(stored, value="minutes", **options), MADE) == expected
     assert [ddpmi.observe(stored, table=name).source.query for name in ("visits", "shown")] == [None, "view"]
     assert ddpmi.observe(stored, table="visits", where="minutes > 1").where
+    other = stored.rename(stored.with_suffix(".db"))
+    assert sums(ddpmi.observe(other, table="visits", value="minutes"), MADE) == expected
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,8 @@ class Observations:
     """Whether rows are counts of units. Then value is the count, and there is no unit."""
     seed: Seed | None = None
     """Makes the labels, in place of a column."""
+    asked: str | None = field(default=None, repr=False)
+    """The query of a database that gives the rows. Its text is never shown."""
     notes: tuple[str, ...] = ()
     """Further declarations that a receipt must list."""
 
@@ -106,6 +108,8 @@ class Observations:
             mapping["expressions"] = sorted(self.columns.expressions)
         if self.where is not None:
             mapping["where"] = self.where
+        if self.asked is not None:
+            mapping["query"] = self.asked
         if self.counted:
             mapping["counted"] = True
         if self.source.encoding not in (None, "utf-8"):
@@ -304,7 +308,13 @@ def observe(  # noqa: PLR0913 - each is its own question
             )
         reads |= dict.fromkeys(more)
     return Observations(
-        source=source, columns=columns, schema=schema, dataset=dataset_name(dataset), where=text, reads=tuple(reads)
+        source=source,
+        columns=columns,
+        schema=schema,
+        dataset=dataset_name(dataset),
+        where=text,
+        reads=tuple(reads),
+        asked=query,
     )
 
 
@@ -355,6 +365,7 @@ def observe_counts(
         schema=schema,
         dataset=dataset_name(dataset),
         reads=tuple(reads),
+        asked=query,
         counted=True,
     )
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from os import PathLike
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from ddpmi.engines import streams
@@ -30,7 +30,6 @@ from ddpmi.pipeline.steps import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -200,7 +199,7 @@ def open_source(
     paths = [str(item) for item in given] if all(isinstance(item, str | PathLike) for item in given) else None
     kind = _database(data, paths)
     reading = kind if kind in _ENGINES else "spark" if is_spark(data) or engine == "spark" else "duckdb"
-    if engine not in (None, reading) and not (engine == "duckdb" and kind == "sqlite"):
+    if engine not in (None, reading):
         raise InputError(
             f"engine={engine!r} cannot read these data.",
             hint=Hint(
@@ -265,7 +264,17 @@ def _database(data: Any, paths: list[str] | None) -> str | None:
                 cli="in Python, with observe",
             ),
         )
-    return _DATABASES.get(PurePath(paths[0]).suffix.lower())
+    kind = _DATABASES.get(PurePath(paths[0]).suffix.lower())
+    return "duckdb" if kind == "sqlite" and _is_duckdb(paths[0]) else kind
+
+
+def _is_duckdb(path: str) -> bool:
+    """Tell whether a file begins as those of DuckDB do, many of which are called .db, too."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except OSError:
+        return False
 
 
 def _database_source(

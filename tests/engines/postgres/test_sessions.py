@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from adbc_driver_manager import OperationalError
 
 import ddpmi
 from ddpmi import Bounds, Budget, EngineError, InputError, Plan
-from ddpmi.engines.postgres.sessions import has_password
+from ddpmi.engines.postgres.sessions import has_password, own_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -188,3 +189,27 @@ def test_ctrl_c_cancels_the_query_in_the_server(postgres: Server) -> None:
 def test_passwords_in_addresses_are_found(address: str, *, found: bool) -> None:
     """The command line refuses an address with a password, and no other."""
     assert has_password(address) is found
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ("53100", "disk is full"),
+        ("53400", "limit for temporary files"),
+        ("53200", "ran out of memory"),
+        ("57P01", "shut down"),
+        ("08006", "connection to the server was lost"),
+        ("55P03", "holds a lock"),
+        ("22P02", "SQLSTATE 22P02"),
+    ],
+)
+def test_every_code_of_the_server_has_its_sentence(state: str, message: str) -> None:
+    """The code alone decides what a user reads, also where an error comes as text from the middle of a stream."""
+    errors = [
+        OperationalError(f"{CANARY} 'secret'", status_code=9, sqlstate=state),
+        OSError(f"{CANARY} SQLSTATE: {state}"),
+    ]
+    for error in errors:
+        with pytest.raises(EngineError, match=message) as caught, own_errors("try"):
+            raise error
+        assert CANARY not in str(caught.value)

@@ -141,6 +141,14 @@ def test_queries_and_views_need_a_declaration(postgres: Server, ledger: ddpmi.Le
     assert ledger.status("default").entries == ()
 
 
+def test_a_release_id_belongs_to_one_query(postgres: Server) -> None:
+    """The same columns of another query are other rows."""
+    texts = ("SELECT * FROM canary", "SELECT * FROM canary WHERE unit <> 'a'")
+    first, second = (ddpmi.observe(postgres.address(), query=text) for text in texts)
+    assert first.columns_digest != second.columns_digest
+    assert texts[0] not in repr(first)
+
+
 def test_typed_cells_are_read_one_by_one(postgres: Server) -> None:
     """Numbers that no double has, NaN, padding, case and domains: no cell fails, and no cell changes another one."""
     postgres.run(
