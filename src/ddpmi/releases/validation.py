@@ -5,6 +5,7 @@ bytes of receipt.json -> receipt
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -29,6 +30,7 @@ LARGEST_RECEIPT = 64 << 20
 _MOST_BRACKETS = 2_000_000
 _LONGEST_TEXT = 10_000
 _LARGEST_GRID = 62
+_SINCE_2 = ("files", "filtered", "digest")
 _MECHANISMS = ("none", "discrete_laplace", "discrete_gaussian")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(rf"({'|'.join(KEYS)})/[^/\\\0._][^/\\\0]*\.parquet")
@@ -110,6 +112,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def own_digest(receipt: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all fields of a receipt but ``digest``, as JSON with sorted names and without spaces.
+
+    >>> own_digest({"b": 1, "a": "ä"}) == own_digest({"a": "ä", "b": 1, "digest": "0" * 64})
+    True
+    """
+    fields = {name: value for name, value in receipt.items() if name != "digest"}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
 def _check(receipt: Mapping[str, Any]) -> None:
     for name in ("release_id", "dataset", "engine"):
         _text(receipt[name], name)
@@ -127,10 +140,15 @@ def _check(receipt: Mapping[str, Any]) -> None:
     _check_noise(receipt)
     _check_ledger(receipt["ledger"])
     _check_promise(receipt)
-    if receipt["format"] != 1:
-        if receipt["filtered"] is not None:
-            _of(bool, receipt["filtered"], "filtered")
-        listed_files(receipt)
+    if receipt["format"] == 1:
+        if any(name in receipt for name in _SINCE_2):
+            raise _Wrong("format 1 has no digests")
+        return
+    if receipt["filtered"] is not None:
+        _of(bool, receipt["filtered"], "filtered")
+    listed_files(receipt)
+    if receipt["digest"] != own_digest(receipt):
+        raise _Wrong("it was changed after it was written: it does not have its own digest")
 
 
 def listed_files(receipt: Mapping[str, Any]) -> dict[str, Digest]:

@@ -55,3 +55,11 @@ def test_a_known_id_with_another_folder_names_the_folder(place: Place) -> None:
     ran = place.run(*RUN, "-o", "other.release", "--release-id", "monday")
     assert (ran.code, refused_clearly(ran), place.charges()) == (1, True, ["released"])
     assert f"-o '{place.folder / 'visits.release'}'" in ran.err
+
+
+def test_a_page_in_the_folder_of_the_release_is_refused(place: Place) -> None:
+    """It could not be written after the charge, so nothing is charged."""
+    for page in ("visits.release", "./visits.release", "x/../visits.release", "visits.release/page.html"):
+        ran = place.run(*RUN, "-o", "visits.release", "--report", page)
+        assert (ran.code, refused_clearly(ran), place.charges()) == (2, True, [])
+    assert place.names() == {"visits.csv", "visits.ledger"}

@@ -61,6 +61,7 @@ def run(
     again = _is_own_page(page, to)
     if not again:
         paths.check_new_file(page)
+    paths.check_outside(page, to.output)
     options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
     released = make_release(data, to, options, reading)
     with working("ranking"):
