@@ -6,6 +6,7 @@ Names come from data and may hold any characters: terminal codes, HTML or spread
 from __future__ import annotations
 
 import html
+import json
 import math
 import os
 import re
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ddpmi.errors import InputError, InputNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -31,8 +32,13 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f\ud800-\udfff]"
 )
-# The full-width forms too: some spreadsheets treat them alike.
-_FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+# Spreadsheets skip spaces, no-break spaces and a byte order mark, and some treat the full-width forms alike.
+_FORMULA = "^[\t\r\n]|^[\\s\u00a0\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]"
+# What a terminal obeys, apart from tabs and the ends of lines.
+_CONTROLS = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\u009f]"
+#: Categories of characters without a width of their own.
+_WITHOUT_WIDTH = ("Mn", "Me", "Cf")
+_SMALLEST_PART = 1e-5
 
 
 def printable(text: str) -> str:
@@ -41,7 +47,20 @@ def printable(text: str) -> str:
     >>> print(printable("red\x1b[31m\u202egnp.exe"))
     red\x1b[31m\u202egnp.exe
     """
-    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+    return _UNSAFE.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def json_safe(text: str) -> str:
+    r"""Escape what is allowed in JSON but would control a terminal or reverse the reading order. The values stay the same.
+
+    >>> print(json_safe('"red\x9b31m"'))
+    "red\u009b31m"
+    """
+    return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def shortened(value: object, most: int = 100) -> str:
@@ -63,16 +82,44 @@ def escape_html(text: str) -> str:
     return html.escape(printable(text), quote=True)
 
 
+def html_lines(text: str) -> str:
+    r"""Return lines of text as an HTML block of fixed width, for notebooks.
+
+    >>> html_lines("a <b>\nc")
+    '<pre>a &lt;b&gt;\nc</pre>'
+    """
+    lines = "\n".join(escape_html(line) for line in text.rstrip("\n").split("\n"))
+    return f"<pre>{lines}</pre>"
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> str:
+    """Return texts as an HTML table, for notebooks.
+
+    >>> html_table(["a"], [["<1>"]], caption="one")[:35]
+    '<table><caption>one</caption><thead'
+    """
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape_html(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    head = f"<thead>{line('th', heads)}</thead>"
+    return f"<table><caption>{escape_html(caption)}</caption>{head}<tbody>{body}</tbody></table>"
+
+
 def csv_safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Put ' before cells that a spreadsheet would run as a formula; all other cells stay.
+    """Put ' before cells that a spreadsheet would run as a formula, and escape what a terminal would obey.
 
     >>> import pyarrow as pa
-    >>> csv_safe(pa.chunked_array([["=1+1", "plain"]])).to_pylist()
-    ["'=1+1", 'plain']
+    >>> csv_safe(pa.chunked_array([["=1+1", "plain", "  @x"]])).to_pylist()
+    ["'=1+1", 'plain', "'  @x"]
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pc.any(pc.match_substring_regex(column, _CONTROLS)).as_py():
+        escaped = [None if cell is None else re.sub(_CONTROLS, _escaped, cell) for cell in column.to_pylist()]
+        column = pa.chunked_array([pa.array(escaped, column.type)])
     risky = pc.match_substring_regex(column, _FORMULA)
     if not pc.any(risky).as_py():
         return column
@@ -81,31 +128,56 @@ def csv_safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def width_of(text: str) -> int:
-    """Return the width of a text in terminal cells: wide characters take two, combining ones none.
+    """Return the width of a text in terminal cells: wide characters take two, combining and joining ones none.
 
-    >>> width_of("日本"), width_of("abc")
-    (4, 3)
+    >>> width_of("日本"), width_of("abc"), width_of("e\u0301")
+    (4, 3, 1)
     """
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(character: str) -> int:
+    if unicodedata.category(character) in _WITHOUT_WIDTH:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
-    """Cut or pad a text to a number of terminal cells.
+    """Cut a text in the middle, or pad it, to a number of terminal cells.
 
     >>> fit("information", 6), fit("7", 3, right=True)
-    ('infor…', '  7')
+    ('inf…on', '  7')
     """
-    if width_of(text) > width:
-        kept = ""
-        for character in text:
-            if width_of(kept + character) > width - 1:
-                break
-            kept += character
-        text = kept + "…" if width > 0 else ""
+    text = cut(text, width)
     padding = " " * (width - width_of(text))
     return padding + text if right else text + padding
+
+
+def cut(text: str, width: int) -> str:
+    """Cut a text in the middle if it is wider than a number of terminal cells: names often differ at their ends.
+
+    >>> cut("WHITE HANGING HEART T-LIGHT HOLDER", 20), cut("tea", 20)
+    ('WHITE HANG…HT HOLDER', 'tea')
+    """
+    if width_of(text) <= width:
+        return text
+    room = max(width - 1, 0)
+    head, left = _start(text, room - room // 2)
+    tail = _start(text[::-1], room // 2 + left)[0][::-1]
+    # A mark without width belongs to the character before it, which was cut away.
+    while tail and _cells(tail[0]) == 0:
+        tail = tail[1:]
+    return head + "…" + tail if width > 0 else ""
+
+
+def _start(text: str, width: int) -> tuple[str, int]:
+    """Return the characters that fit into a number of cells, and how many cells are left."""
+    used = 0
+    for at, character in enumerate(text):
+        used += _cells(character)
+        if used > width:
+            return text[:at], width - used + _cells(character)
+    return text, width - used
 
 
 def number(value: float | None) -> str:
@@ -115,6 +187,31 @@ def number(value: float | None) -> str:
     ('0.0441', '1.235e+07', '-')
     """
     return "-" if value is None else f"{value:.4g}"
+
+
+def percent(part: float | None, digits: int = 3) -> str:
+    """Return a part of one as a percentage with a number of significant digits, or a dash for None.
+
+    >>> percent(0.32608), percent(0.0021), percent(0.1549, 2), percent(0.996, 2), percent(4e-7), percent(None)
+    ('32.6%', '0.21%', '15%', '100%', '<0.001%', '-')
+    """
+    if part is None:
+        return "-"
+    if 0 < abs(part) < _SMALLEST_PART:
+        return "<0.001%"
+    shown = f"{100 * part:.{digits}g}"
+    return f"{100 * part:.0f}%" if "e" in shown else f"{shown}%"
+
+
+def times(factor: float | None) -> str:
+    """Return a factor with three digits, or a dash for None.
+
+    >>> times(1.8), times(0.04219), times(2412.3), times(None)
+    ('1.80', '0.0422', '2,412', '-')
+    """
+    if factor is None:
+        return "-"
+    return f"{factor:.3g}" if factor < 1 else f"{factor:,.{max(0, 2 - int(math.log10(factor)))}f}"
 
 
 def promise(guarantee: Mapping[str, Any] | None, *, private: bool) -> str:

@@ -90,7 +90,7 @@ def check_receipts(folder: Path, tmp_path: Path, count: int, seed: int) -> Count
             Release.load(place, receipt_digest=whole.receipt_digest)
         try:
             use(place)
-        except DdpmiError:
+        except (DdpmiError, OldReleaseWarning):  # the format may have become 1
             seen["refused"] += 1
         else:
             assert json.dumps(Release.load(place).receipt) == json.dumps(whole.receipt)
@@ -258,17 +258,44 @@ def test_the_ledgers_digest_protects_the_receipt(private: Path, tmp_path: Path) 
         Release.load(place, receipt_digest=known)
 
 
-def test_a_release_of_format_1_opens_with_a_warning(private: Path, tmp_path: Path) -> None:
+def aged(folder: Path, number: int) -> Path:
+    """Make a release of events, and write its receipt as an older version did."""
+    plan = Plan(budget=Budget(5, 1e-6), bounds=Bounds(pairs=3), space="events")
+    ledger = Ledger(folder / "test.ledger", limit=Budget(1000, 1e-2))
+    release(observe(two_groups(4000)), plan, ledger=ledger, to=folder / "old")
+    receipt = json.loads((folder / "old" / "receipt.json").read_text("utf-8"))
+    newer = {"columns", "weighted", "digest"} | ({"files", "filtered"} if number == 1 else set())
+    kept = {name: value for name, value in receipt.items() if name not in newer}
+    write_receipt(folder / "old", kept | {"format": number})
+    return folder / "old"
+
+
+def test_a_release_of_format_1_opens_with_a_warning(tmp_path: Path) -> None:
     """It has no digests, so the warning says that nothing shows a change. Saved again, it has the new format."""
-    place = shutil.copytree(private, tmp_path / "copy")
-    receipt = json.loads((place / "receipt.json").read_text("utf-8"))
-    del receipt["files"], receipt["filtered"], receipt["digest"]
-    write_receipt(place, receipt | {"format": 1})
     with pytest.warns(OldReleaseWarning, match="old format 1"):
-        found = Release.load(place)
+        found = Release.load(aged(tmp_path, 1))
     again = Release.load(found.save(tmp_path / "again"))
-    assert (again.receipt["format"], again.receipt["filtered"], len(again.receipt["files"])) == (2, None, 4)
+    assert (again.receipt["format"], again.receipt["filtered"], len(again.receipt["files"])) == (3, None, 4)
     assert again.pairs.equals(found.pairs)
+
+
+def test_a_release_of_format_2_opens(tmp_path: Path) -> None:
+    """It has the digests of its files, and neither its own digest nor names of columns. Saved again, it has the new format."""
+    found = Release.load(aged(tmp_path, 2))
+    again = Release.load(found.save(tmp_path / "again"))
+    assert (again.receipt["format"], again.receipt["weighted"]) == (3, False)
+    assert again.receipt["columns"] == dict.fromkeys(("unit", "feature", "label", "value"))
+    assert again.pairs.equals(found.pairs)
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, "files"), (1, "digest"), (2, "digest"), (2, "weighted")])
+def test_an_older_format_has_no_newer_fields(tmp_path: Path, number: int, name: str) -> None:
+    """So a new receipt cannot be passed off as an old one by its format alone."""
+    place = aged(tmp_path, number)
+    receipt = json.loads((place / "receipt.json").read_text("utf-8"))
+    write_receipt(place, receipt | {name: False})
+    with pytest.raises(ReleaseError, match=f"format {number} has no {name}"):
+        Release.load(place)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +312,11 @@ def test_a_release_of_format_1_opens_with_a_warning(private: Path, tmp_path: Pat
         (("tables", "pairs", "threshold"), None),
         (("grid", "g"), 4000),
         (("grid", "step"), 0),
-        (("space",), "units"),
+        (("space",), "events"),
+        (("weighted",), False),
+        (("weighted",), 1),
+        (("columns",), {"unit": "unit"}),
+        (("columns", "label"), 7),
         (("created",), "yesterday"),
         (("ledger", "left", "epsilon"), float("inf")),
         (("files", "pairs/part-0.parquet", "bytes"), True),

@@ -19,6 +19,7 @@ from ddpmi.errors import BudgetExceeded, InputError, ReleaseError, check_count
 from ddpmi.pipeline.bounds import Bounds, dataset_name
 from ddpmi.pipeline.seeds import Seed, check_reachable, seed_names, top_features
 from ddpmi.pipeline.steps import Expression
+from ddpmi.planning.forecasts import units_needed
 from ddpmi.planning.plan import Plan
 from ddpmi.privacy.accounting import Limit, Total, admits
 from ddpmi.privacy.budget import Budget, shortest
@@ -314,16 +315,13 @@ class Cascade:
         for number, fold in enumerate(self.folds, start=1):
             budget = fold.plan.budget
             totals.setdefault(fold.dataset, []).append(budget)
-            units = fold.plan.calibration
-            needed = (
-                "every listed pair is released"
-                if not units.units_to_show
-                else f"a pair needs about {units.threshold_in_units:.0f} units"
+            needed = " and ".join(
+                f"a {table.removesuffix('s')} needs {units}" for table, units in units_needed(fold.plan).items()
             )
             lines += [
                 f"  {number} {fold.name}: epsilon={shortest(budget.epsilon)}, delta={shortest(budget.delta)} of dataset {fold.dataset!r}",
                 f"    labels: {fold.labels()}",
-                f"    noise: {fold.plan.mechanism_name}, {needed}; release id {self.release_id(fold)}",
+                f"    noise: {fold.plan.mechanism_name}, {needed or 'every listed pair is released'}; release id {self.release_id(fold)}",
             ]
         for dataset, parts in totals.items():
             epsilon = sum((part.epsilon for part in parts), Fraction(0))

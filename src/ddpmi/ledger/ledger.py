@@ -46,6 +46,7 @@ from ddpmi.ledger.storage import (
 from ddpmi.pipeline.bounds import dataset_name
 from ddpmi.privacy.accounting import Amount, Cost, Limit, Total, admits, largest_epsilon, rho_for, room, spent
 from ddpmi.privacy.budget import DELTA_GRID, Budget, shortest
+from ddpmi.text import html_table
 
 if TYPE_CHECKING:
     import os
@@ -148,6 +149,15 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, limit={self.limit})"
+
+    def _repr_html_(self) -> str:
+        def written(amount: Amount | Budget) -> str:
+            return f"epsilon={float(amount.epsilon):.6g}, delta={float(amount.delta):.6g}"
+
+        found = [self.status(name) for name in self.datasets()]
+        rows = [[one.dataset, written(one.spent), written(one.left), str(len(one.entries))] for one in found]
+        caption = f"Ledger {self.path.name}: {written(self.limit)} for each dataset"
+        return html_table(("dataset", "spent", "left", "releases"), rows, caption=caption)
 
     def head(self) -> str:
         """Return one short line that names the newest event, to be kept elsewhere and given as ``expect_head`` later.

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
+
 from tests.support.cli_fixtures import BUDGET, PAIRS, Place, refused_clearly
 
 RUN = ("run", "visits.csv", *BUDGET, *PAIRS, "--ledger", "visits.ledger")
 
 
 def test_run_does_it_all(place: Place) -> None:
-    """`run` releases, ranks and reports, and prints the best pairs."""
+    """`run` releases, ranks and reports, prints the findings of each label, and how to see more."""
     ran = place.run("run", "visits.csv", *BUDGET, *PAIRS, *place.paid("visits.release"), "--top", "1")
     assert (ran.code, place.charges()) == (0, ["released"])
     assert {"visits.release", "visits.release.html"} <= place.names()
     assert "only north" in ran.out
-    assert "2 of 4 pairs" in ran.out
+    assert ran.out.splitlines()[-1].startswith("More: ddpmi rank visits.release or ddpmi rank visits.release --label ")
+    more = ran.out.splitlines()[-1].removeprefix("More: ").split(" or ")
+    for command in more:
+        assert place.run(*shlex.split(command)[1:]).code == 0
 
 
 def test_run_takes_another_page(place: Place) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _SIMULATE_HELP = (
     "Instead print what to expect for epsilons from 0.1 to 8, from public hints alone. units=N is needed. If known, add "
-    "labels=N, features=N, pairs_per_unit=N, zipf=S (the k-th feature is as common as k to the power of -S) and lean=P "
-    "(the part of each feature's pairs that has its own label). For example units=1e6,labels=20."
+    "labels=N, features=N, pairs_per_unit=N, labels_per_unit=N, zipf=S (the k-th feature is as common as k to the power of "
+    "-S) and lean=P (the part of each feature's pairs that has its own label). For example units=1e6,labels=20."
 )
 _DIALECT_HELP = (
     "Write the SQL for duckdb, spark, postgres, sqlite, bigquery, databricks, snowflake or trino. The default is that of the "
@@ -71,7 +71,8 @@ def plan(
     from ddpmi.pipeline.steps import render
     from ddpmi.planning.explain import explain, plan_numbers
 
-    chosen = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).plan()
+    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
+    chosen, usual = options.plan(), options.pairs_per_unit
     keywords = reading.keywords()
     obs = None
     if data or reading.table is not None:
@@ -90,10 +91,14 @@ def plan(
         put(f"{_head(spoken)}{render(steps)}\n")
     elif format == "json":
         more = {"encoding": encoding} if encoding else {}
-        put(json.dumps(plan_numbers(chosen) | more, indent=2) + "\n")
+        put(json.dumps(plan_numbers(chosen, pairs_per_unit=usual) | more, indent=2) + "\n")
     else:
         relies_on = [] if obs is None else obs.relies_on
-        put(explain(chosen, spoken, steps=steps, encoding=encoding, data_relies_on=relies_on))
+        put(
+            explain(
+                chosen, spoken, steps=steps, encoding=encoding, pairs_per_unit=usual, data_relies_on=relies_on
+            )
+        )
 
 
 def _dialect(name: str | None, reading: EngineOptions, obs: Observations | None) -> Dialect:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ddpmi.cli import paths
-from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder
+from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder, RowOptions
 from ddpmi.cli.output import example, say, warn_if_empty, working
 from ddpmi.errors import check_count
 
@@ -23,14 +23,18 @@ def report(
     output: Annotated[Path, Parameter(name=["--output", "-o"], metavar="FILE")],
     top: Annotated[int, Parameter(metavar="N")] = DEFAULT_TOP,
     title: Annotated[str | None, Parameter(metavar="TEXT")] = None,
+    rows: RowOptions = RowOptions(),  # noqa: B008 - a frozen value
 ) -> None:
     """Write the ranking of a release as one HTML page that needs no network. Free.
+
+    The page has charts by label and by feature, a table that sorts, filters and searches, a map, and the receipt.
 
     Args:
         folder: The release.
         output: Page to write. It must not exist.
-        top: Features shown for each label, at most 100.
-        title: Heading of the page. The default names the dataset.
+        top: Features drawn for each label in each direction, at most 100.
+        title: Heading of the page. The default names the column of the labels.
+        rows: Which rows.
     """
     from ddpmi.rankings.ranking import rank
     from ddpmi.releases.release import Release
@@ -41,6 +45,7 @@ def report(
     found = Release.load(folder)
     ranking = rank(found)
     warn_if_empty(found, len(ranking))
+    ranking = rows.of(rows.labels_of(ranking))
     if not ranking.private:
         say(ranking.promise)
     with working("writing the page"):
@@ -62,5 +67,8 @@ def register(app: App) -> None:
     """Add the command."""
     app.command(
         report,
-        help_epilogue=example('ddpmi report visits.release -o visits.html --top 20 --title "Sites by country"'),
+        help_epilogue=example(
+            'ddpmi report visits.release -o visits.html --top 20 --title "Sites by country"',
+            "ddpmi report visits.release -o india.html --label India",
+        ),
     )
