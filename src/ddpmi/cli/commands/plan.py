@@ -94,11 +94,7 @@ def plan(
         put(json.dumps(plan_numbers(chosen, pairs_per_unit=usual) | more, indent=2) + "\n")
     else:
         relies_on = [] if obs is None else obs.relies_on
-        put(
-            explain(
-                chosen, spoken, steps=steps, encoding=encoding, pairs_per_unit=usual, data_relies_on=relies_on
-            )
-        )
+        put(explain(chosen, spoken, steps=steps, encoding=encoding, pairs_per_unit=usual, data_relies_on=relies_on))
 
 
 def _dialect(name: str | None, reading: EngineOptions, obs: Observations | None) -> Dialect:
