@@ -61,6 +61,13 @@ def test_postgres_is_planned_released_and_never_shown(
     assert not [text for text in (receipt, ran.out, ran.err, planned.out) if "127.0.0.1" in text]
 
 
+@pytest.mark.parametrize("words", [("--table", "visits"), ("--query", "SELECT 1")])
+def test_a_table_without_a_database_is_refused(place: Place, words: tuple[str, str]) -> None:
+    """No command ignores --table or --query."""
+    ran = place.run("plan", *words, *BUDGET, *PAIRS)
+    assert (ran.code, "There is no DATA" in ran.err, refused_clearly(ran)) == (2, True, True)
+
+
 def test_a_password_in_an_address_is_refused(place: Place) -> None:
     """Other users see the words of a command, so the message asks to change the password, and does not repeat it."""
     ran = place.run("release", "postgresql://ann:s3cret@host/db", "--table", "v", *BUDGET, *PAIRS, *place.paid("x"))

@@ -112,6 +112,10 @@ def test_a_lock_and_a_slow_query_have_limits(postgres: Server) -> None:
     with pytest.raises(EngineError) as caught:
         ddpmi.exact(slow)
     refused(caught.value, postgres, "longer than statement_timeout")
+    streamed = ddpmi.observe(postgres.address(), query=SLOW, conf={"statement_timeout": "200ms", "stream": "yes"})
+    with pytest.raises(EngineError) as caught:
+        ddpmi.exact(streamed)
+    refused(caught.value, postgres, "longer than statement_timeout")
 
 
 def test_an_error_of_a_row_does_not_show_it(postgres: Server) -> None:
@@ -180,6 +184,11 @@ def test_ctrl_c_cancels_the_query_in_the_server(postgres: Server) -> None:
         ("postgresql://ann:secret@host/db", True),
         ("postgresql://host/db?user=ann&password=secret", True),
         ("postgresql://ann:@host", True),
+        ("postgresql://ann:se/cret@host", True),
+        ("postgresql://ann:pw@[::1]:5432/db", True),
+        ("postgresql://[::1]:5432/db", False),
+        ("postgresql://a:5432,b:5433/db", False),
+        ("postgresql://host:5432", False),
         ("postgresql://host:5432/db?application_name=a:b@c", False),
         ("postgresql://ann@host/db", False),
         ("postgresql:///?service=visits", False),

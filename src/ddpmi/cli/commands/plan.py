@@ -75,7 +75,7 @@ def plan(
     chosen, usual = options.plan(), options.pairs_per_unit
     keywords = reading.keywords()
     obs = None
-    if data or reading.table is not None:
+    if data or reading.table is not None or reading.query is not None:
         obs = columns.observe(reading.data(data), **keywords)
     elif columns.need_data:
         raise InputError(

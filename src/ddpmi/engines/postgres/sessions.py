@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 #: A password inside an address, before the host or as a parameter.
-_PASSWORD = re.compile(r"^[a-z+0-9]+://[^/?@]*:[^/?]*@|^[a-z+0-9]+://.*[?&](?:ssl)?password=")
+_PASSWORD = re.compile(r"^[a-z+0-9]+://(?:[^/?@]*:[^/?]*@|[^/?@:\[]*:(?!\d+(?:[/?,]|$))|.*[?&](?:ssl)?password=)")
 SETTINGS = ("statement_timeout", "lock_timeout", "work_mem", "temp_tablespaces", "search_path", "stream")
 #: What every session has unless a setting says otherwise.
 _DEFAULTS = {"lock_timeout": "1min", "work_mem": "64MB"}
@@ -119,8 +119,25 @@ _REFUSALS: tuple[tuple[str, str, str], ...] = (
     ("too many", "The server has too many connections", "try again"),
     ("starting up", "The server is starting", "try again"),
 )
-_LOST = ("server closed the connection", "no connection to the server", "connection not open", "could not receive data",
-         "terminating connection", "SSL SYSCALL", "could not send data")  # fmt: skip
+#: Words of errors that come without a code, from the middle of a stream -> the code.
+_CODES = {
+    "canceling statement due to lock timeout": "55P03",
+    "canceling statement": "57014",
+    "No space left": "53100",
+    "temp_file_limit": "53400",
+    **dict.fromkeys(
+        [
+            "server closed the connection",
+            "no connection to the server",
+            "connection not open",
+            "could not receive data",
+            "terminating connection",
+            "SSL SYSCALL",
+            "could not send data",
+        ],
+        "08006",
+    ),
+}
 
 
 def has_password(address: str) -> bool:
@@ -318,8 +335,7 @@ def own_errors(doing: str, *, bad_value: str = "") -> Iterator[None]:
 def _error(state: str, message: str, doing: str) -> EngineError:
     found = _STATE.search(message)
     state = state or (found[1] if found else "")
-    if not state and any(words in message for words in _LOST):
-        state = "08006"
+    state = state or next((code for words, code in _CODES.items() if words in message), "")
     for length in (5, 3, 2):
         if state[:length] in _STATES:
             happened, hint = _STATES[state[:length]]
