@@ -1,9 +1,9 @@
 """Rank the features that set each group apart, computed from differentially private sums only.
 
-Functions, in the order of use: `observe` names the data, `simulate` tries a plan without data, `release` spends budget and
-draws the noise, `rank` orders the released pairs, `compare` and `report` show the result. `release_many`, `expand` and
-`cascade` make several releases. `exact` is for public data.
-Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
+`run` releases and ranks in one call. Functions, in the order of use: `observe` names the data, `simulate` tries a plan
+without data, `release` spends budget and draws the noise, `rank` orders the released pairs, `compare` and `report` show the
+result. `release_many`, `expand` and `cascade` make several releases. `exact` is for public data.
+Values: `Budget`, `Bounds`, `Plan`, `AutoPlan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ddpmi.applications.cascades import cascade
     from ddpmi.applications.expansion import expand
+    from ddpmi.applications.runs import run
     from ddpmi.applications.simulation import simulate
     from ddpmi.curator.door import exact, release, release_many
     from ddpmi.curator.observations import Observations, observe, observe_counts
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ddpmi.ledger.ledger import Ledger
     from ddpmi.pipeline.bounds import Bounds
     from ddpmi.pipeline.steps import sql, table
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.budget import Budget
     from ddpmi.rankings.comparisons import compare
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from ddpmi.reports.page import report
 
 __all__ = [
+    "AutoPlan",
     "Bounds",
     "Budget",
     "BudgetExceeded",
@@ -69,12 +72,14 @@ __all__ = [
     "release",
     "release_many",
     "report",
+    "run",
     "simulate",
     "sql",
     "table",
 ]
 
 _HOMES = {
+    "AutoPlan": "planning.auto",
     "Bounds": "pipeline.bounds",
     "Budget": "privacy.budget",
     "Ledger": "ledger.ledger",
@@ -94,6 +99,7 @@ _HOMES = {
     "release": "curator.door",
     "release_many": "curator.door",
     "report": "reports.page",
+    "run": "applications.runs",
     "simulate": "applications.simulation",
     "sql": "pipeline.steps",
     "table": "pipeline.steps",

@@ -113,7 +113,7 @@ def test_the_symmetric_view_shows_the_labels_of_a_feature(browser: Browser, page
     """A searched feature has one row for each label, and a row leads back to its label."""
     with opened(browser, page_of_drinks) as (page, seen):
         go(page, "features")
-        page.get_by_label("Find a feature").first.fill("col")
+        page.locator("#panel-features input[type=search]").fill("col")
         page.locator("#panel-features .picks button").first.click()
         assert page.locator("#panel-features h3").inner_text() == "cola"
         rows = page.locator("#panel-features .rows li:not(.axis) .name").all_inner_texts()
@@ -183,6 +183,15 @@ def test_a_link_leads_back_to_what_was_seen(browser: Browser, page_of_drinks: Pa
         before, address = column(page, 3), page.url
     with opened(browser, address) as (page, seen):
         assert column(page, 3) == before
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        assert column(page, 3) == before
+        page.evaluate("location.hash = 'view=features&feature=cola'")
+        page.locator("#panel-features h3").wait_for()
+        assert page.locator("#panel-features h3").inner_text() == "cola"
+        page.go_back()
+        page.go_back()
+        page.locator("#panel-pairs tbody tr").first.wait_for()
         assert page.get_by_label("feature contains").input_value() == "tea"
         assert seen.nothing_wrong()
 

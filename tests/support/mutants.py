@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support import mutants_readers, mutants_thresholds
+from tests.support import mutants_looks, mutants_readers, mutants_thresholds
 from tests.support.mutant import Mutant
 
 MUTANTS = [
+    *mutants_looks.MUTANTS,
     *mutants_readers.MUTANTS,
     *mutants_thresholds.MUTANTS,
     Mutant(

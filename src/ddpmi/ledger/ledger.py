@@ -221,6 +221,23 @@ class Ledger:
                 _write_charge(connection, charge)
             return [self._entry(connection, charge.release_id) for charge in charges]
 
+    def check(self, charges: Iterable[Charge]) -> None:
+        """Check that each of several charges would be accepted by itself. Nothing is written, and another may come first.
+
+        Args:
+            charges: The charges, of which at most one will be made.
+
+        Raises:
+            BudgetExceeded: One does not fit.
+            InputError: The ledger does not accept a dataset.
+            LedgerError: A release id was charged before, or the file cannot be used.
+        """
+        for charge in charges:
+            self._check_terms(charge)
+            with self._open() as connection:
+                self._check_new(connection, [charge])
+                self._check_fits(connection, [charge])
+
     def mark(
         self,
         release_id: str,

@@ -22,12 +22,12 @@ from ddpmi.information import scores
 from ddpmi.rankings import certainty, charts, display, drawings, orders, views
 from ddpmi.rankings.cells import COLUMNS, Released, read
 from ddpmi.rankings.labels import check_known, natural_order
+from ddpmi.rankings.listed import ListedPairs
 from ddpmi.rankings.noise_model import NoiseModel
 from ddpmi.rankings.pairs import (
     SCORE,
     Coded,
     Direction,
-    ListedPairs,
     Per,
     ScoredPairs,
     check_top,
@@ -314,8 +314,12 @@ class Ranking:
         """Return one dict for each row; rows of exact sums start with ``notice``."""
         return [dict(row) for row in self._stamped().to_pylist()]
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows to any library that reads Arrow streams: ``polars.DataFrame(ranking)``, ``pyarrow.table(ranking)``."""
+        return self._stamped().__arrow_c_stream__(requested_schema)
+
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write csv, json or parquet, by the path's suffix.
+        """Write csv, json, parquet or xlsx (which needs the ``excel`` extra), by the path's suffix.
 
         In CSV a name that a spreadsheet would run as a formula gets a leading '. In files of exact sums the first
         column is ``notice``.

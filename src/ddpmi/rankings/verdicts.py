@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 WRONG = 0.05
 """The largest expected share of wrong directions among the pairs that are clear."""
+DOUBTFUL = 0.2
+"""A pair with a larger false_sign is never clear."""
 _BLOCK = 1 << 14
 # Readings z are counted in cells that are narrow around 0: z = 2 sinh(_STEP k).
 _STEP = 0.075
@@ -59,6 +61,7 @@ _LUCKY = 2.0  # how much wider noise is taken to be, where it was perhaps high b
 _HIDDEN = 3.0  # deviations above the threshold from which on hardly any pair is hidden
 _LEAST = 0.02  # smallest factor of a label's total
 _HALF_OF_ALL = 0.5
+_UNSURE = 0.5  # no direction is more probable than the other
 _AGREED = 0.5  # how much a doubtful direction gains where the pooled reading agrees with it
 _UNMOVED = 3.0  # imagined pairs without any lift, in each octave
 _UNTOLD = 0.3  # the same as a part of the pairs counted, in octaves whose lifts are not precise
@@ -443,8 +446,8 @@ def false_sign(chance: Floats, presence: Flags, own: Flags, *, pooled: bool) -> 
     """
     found = np.where(presence, 1 - chance, chance)
     # Where other labels agree, doubtful directions are right more often; clear ones hardly are.
-    agreed = found * (1 - _AGREED * np.minimum(found, 0.5)) if pooled else found
-    return np.where(presence == own, agreed, np.maximum(found, 0.5))
+    agreed = np.where(found < _UNSURE, found * (1 - _AGREED * found), found) if pooled else found
+    return np.where(presence == own, agreed, np.maximum(found, _UNSURE))
 
 
 def cut(levels: Integers) -> int:
@@ -454,13 +457,15 @@ def cut(levels: Integers) -> int:
         levels: How many pairs have each level, as `level_of` gives it.
 
     >>> counts = np.zeros(4097, np.int64)
-    >>> counts[[0, 410, 2048]] = 3, 2, 1
-    >>> cut(counts)
-    411
+    >>> counts[[0, 410, 800]] = 3, 2, 3
+    >>> cut(counts)  # the pairs of the first two levels have a mean of 0.04, all have one of 0.1
+    800
     """
     held = np.cumsum(levels * np.arange(len(levels)))
     fine = held <= WRONG * _LEVELS * np.cumsum(levels)
-    return int(np.flatnonzero(fine)[-1]) + 1 if fine.any() else 0
+    found = int(np.flatnonzero(fine)[-1]) + 1 if fine.any() else 0
+    # Without this limit many certain pairs would make doubtful ones clear, and those are mostly of the smallest labels.
+    return min(found, int(DOUBTFUL * _LEVELS) + 1)
 
 
 def level_of(false_sign: Floats) -> Integers:

@@ -17,6 +17,7 @@ from ddpmi.cli.options import (
     PrivacyOptions,
 )
 from ddpmi.cli.output import Progress, example, put
+from ddpmi.cli.settings import read_settings
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,16 +46,16 @@ def plan(
     /,
     *,
     columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
-    privacy: PrivacyOptions,
+    privacy: PrivacyOptions = PrivacyOptions(),  # noqa: B008
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: EngineOptions = EngineOptions(),  # noqa: B008
     simulate: Annotated[str | None, Parameter(metavar="HINTS", help=_SIMULATE_HELP)] = None,
     dialect: Annotated[str | None, Parameter(metavar="NAME", help=_DIALECT_HELP)] = None,
-    sql: Annotated[bool, Parameter(negative="")] = False,
+    sql: Annotated[bool, Parameter(show_default=False)] = False,
     format: Literal["text", "json"] = "text",  # noqa: A002 - the option's name
 ) -> None:
-    """Print what a release would do and cost: shares, noise, thresholds and SQL. Free.
+    """Print what a release would do and cost: shares, noise and thresholds. Free.
 
     Args:
         data: The rows.
@@ -65,18 +66,21 @@ def plan(
         reading: Which engine reads the data.
         simulate: Public hints.
         dialect: The dialect of the SQL.
-        sql: Print the SQL alone.
+        sql: Add the SQL that will run; with --dialect, print it alone.
         format: Print text for people, or JSON.
     """
     from ddpmi.pipeline.steps import render
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.explain import explain, plan_numbers
 
-    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
-    chosen, usual = options.plan(), options.pairs_per_unit
+    settings = read_settings()
+    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
+    chosen = options.plan() if simulate is not None else options.plan_or_look()
+    usual = options.pairs_per_unit
     keywords = reading.keywords()
     obs = None
-    if data or reading.table is not None or reading.query is not None:
-        obs = columns.observe(reading.data(data), **keywords)
+    if data or settings.files or reading.table is not None or reading.query is not None:
+        obs = options.columns.observe(reading.data(data, settings.files), **keywords)
     elif columns.need_data:
         raise InputError(
             "Columns or rows are named, but there is no DATA to check them in.",
@@ -84,16 +88,19 @@ def plan(
         )
     encoding = "" if obs is None else obs.source.encoding
     spoken = _dialect(dialect, reading, obs)
-    steps = columns.sql_of(chosen, spoken, enforced=obs is not None and obs.enforced)
+    enforced = obs is not None and obs.enforced
     if simulate is not None:
-        _put_simulation(chosen, simulate, json_=format == "json")
-    elif sql:
-        put(f"{_head(spoken)}{render(steps)}\n")
+        _put_simulation(options.plan(), simulate, json_=format == "json")
+    elif sql and dialect is not None and not isinstance(chosen, AutoPlan):
+        put(f"{_head(spoken)}{render(options.columns.sql_of(chosen, spoken, enforced=enforced))}\n")
     elif format == "json":
-        more = {"encoding": encoding} if encoding else {}
-        put(json.dumps(plan_numbers(chosen, pairs_per_unit=usual) | more, indent=2) + "\n")
+        numbers = chosen.numbers() if isinstance(chosen, AutoPlan) else plan_numbers(chosen, pairs_per_unit=usual)
+        put(json.dumps(numbers | ({"encoding": encoding} if encoding else {}), indent=2) + "\n")
+    elif isinstance(chosen, AutoPlan):
+        put(chosen.explain(spoken, encoding=encoding, sql=sql))
     else:
         relies_on = [] if obs is None else obs.relies_on
+        steps = options.columns.sql_of(chosen, spoken, enforced=enforced) if sql else None
         put(explain(chosen, spoken, steps=steps, encoding=encoding, pairs_per_unit=usual, data_relies_on=relies_on))
 
 

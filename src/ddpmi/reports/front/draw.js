@@ -109,7 +109,8 @@ const sides = (rows, nameOf, most, onopen, words) => {
         el("li", { class: "axis", "aria-hidden": "true" }, el("span"), axis(limit), el("span", {}, "inside vs outside")),
         some.map((row) => chartRow(row, nameOf(row), limit, onopen))));
   };
-  return el("div", { class: "sides" }, side("presence", "More common inside"), side("absence", "Less common inside"));
+  const one = shown.presence.length === 0 || shown.absence.length === 0;
+  return el("div", { class: one ? "sides one" : "sides" }, side("presence", "More common inside"), side("absence", "Less common inside"));
 };
 
 const legend = (exact) =>

@@ -9,7 +9,9 @@ const TRENDS = 12;
 
 // What is seen is kept in the address after #, so that a link leads back to it.
 class Place {
-  constructor() { this.values = new URLSearchParams(location.hash.slice(1)); }
+  constructor() { this.values = new URLSearchParams(Place.isLink() ? location.hash.slice(1) : ""); }
+  // Links to a part of the page, such as #main, say nothing about views.
+  static isLink() { return location.hash.includes("="); }
   get(name) { return this.values.get(name) ?? ""; }
   set(changes) {
     for (const [name, value] of Object.entries(changes)) {
@@ -80,9 +82,9 @@ class Explorer {
 
   // Somebody followed a link to another view of this page.
   follow() {
+    if (location.hash.length > 1 && !Place.isLink()) return;
     const place = new Place();
     const id = place.get("view") || "labels";
-    if (location.hash && !place.values.size) return;
     if (!this.views.some((view) => view.id === id) || String(place.values) === String(this.place.values)) return;
     this.place = place;
     for (const view of this.views) { view.made = null; this.panels[view.id].replaceChildren(); }
@@ -144,7 +146,7 @@ class LabelsView {
     const change = (changes) => { place.set(changes); this.most = CARDS; this.update(); };
     const many = meta.labels.length > 1;
     const controls = el("div", { class: "controls" },
-      many ? input(`Find a ${meta.words.label}`, place.get("label") || place.get("find"), (find) => change({ find, label: "" })) : null,
+      many ? input(`Search ${meta.words.labels[1]}`, place.get("label") || place.get("find"), (find) => change({ find, label: "" })) : null,
       many ? select("Order by", place.get("order") || this.standard, orders, (order) => change({ order: order === this.standard ? "" : order })) : null,
       saving(async () => page.save((await this.rows()).flat())));
     this.nodes = [controls, legend(meta.exact), this.status, this.cards, this.more];
@@ -209,7 +211,7 @@ class FeaturesView {
     this.text = "";
     this.feature = -1;
     this.nodes = [
-      el("div", { class: "controls" }, input(`Find a ${meta.words.feature}`, "", (text) => { this.text = text; this.update(true); }),
+      el("div", { class: "controls" }, input(`Search ${meta.words.features[1]}`, "", (text) => { this.text = text; this.update(true); }),
         saving(async () => page.save(this.feature < 0 ? [] : await page.source.ofFeature(this.feature)))),
       legend(meta.exact), this.status,
       el("div", { class: "two" }, this.list, this.chart)];
@@ -393,7 +395,7 @@ class CourseView {
     const { meta } = page;
     this.nodes = [
       el("p", { class: "soft" }, `The share of each ${meta.words.feature} inside each ${meta.words.label}, in their own order. Bars are 95% intervals; hollow points may be noise.`),
-      el("div", { class: "controls" }, input(`Find a ${meta.words.feature}`, "", (text) => { this.text = text; this.update(); })),
+      el("div", { class: "controls" }, input(`Search ${meta.words.features[1]}`, "", (text) => { this.text = text; this.update(); })),
       this.status, this.body];
   }
 
