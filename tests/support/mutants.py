@@ -282,6 +282,27 @@ MUTANTS = [
         "pipeline/test_seeds.py -k nobody_else",
     ),
     Mutant(
+        "one unit of the second table labels everybody",
+        "pipeline/seeds.py",
+        ") AS s ON {dialect.as_text('n.unit')} = s.unit\\n",
+        ") AS s ON TRUE\\n",
+        "pipeline/test_seeds_linked.py -k nobody_else",
+    ),
+    Mutant(
+        "a second table multiplies the rows of a unit",
+        "pipeline/seeds.py",
+        "GROUP BY unit HAVING COUNT(DISTINCT {shown}) >= {self.at_least}\\n\"\n            f\") AS s ON {dialect",
+        "\"\n            f\") AS s ON {dialect",
+        "pipeline/test_seeds_linked.py -k multiplies",
+    ),
+    Mutant(
+        "the second table may spend another budget",
+        "curator/observations.py",
+        "if second.dataset != self.dataset:",
+        "if False:",
+        "pipeline/test_seeds_linked.py -k one_dataset",
+    ),
+    Mutant(
         "a seed counts rows instead of different features",
         "pipeline/seeds.py",
         "COUNT(DISTINCT {shown})",
