@@ -173,14 +173,14 @@ def test_tables_that_cannot_be_linked_are_refused() -> None:
     """From the schemas, before any charge."""
     rows = observe(rows_table([("u", "f")]))
     words = pa.table({"who": [1], "day": pa.array([0], pa.date32()), "word": ["s"], "real": [0.5]})
-    for type_, given, column, message in [
+    for type_, second, column, message in [
         (InputError, "papers.parquet", None, "what observe returns"),
         (InputError, observe_counts(pa.table({"feature": ["a"], "label": ["x"], "count": [7]})), None, "no units"),
         (SchemaError, observe(words, unit="who", feature="word"), "nowhere", "nowhere"),
         (SchemaError, observe(words, unit="who", feature="word"), "real", "no key"),
     ]:
         with pytest.raises(type_, match=message):
-            rows.label_by(feature="s", within=given, column=column)
+            rows.label_by(feature="s", within=second, column=column)
     numbered = observe(pa.table({"unit": [1], "feature": ["f"]}))
     with pytest.raises(SchemaError, match="no unit is in both"):
         numbered.label_by(feature="s", within=observe(words, unit="day", feature="word"))

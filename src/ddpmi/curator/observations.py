@@ -84,6 +84,11 @@ class Observations:
         return "an expression" if self.unit_is_expression else repr(self.columns.unit)
 
     @property
+    def unit_role(self) -> tuple[str, bool]:
+        """The column or expression of the unit, and whether it is an expression."""
+        return str(self.columns.unit), self.unit_is_expression
+
+    @property
     def query(self) -> str | None:
         """What kind of query or view one of the tables is, where its rows may depend on more than one unit."""
         return self.source.query or (None if self.within is None else self.within.source.query)
@@ -108,9 +113,10 @@ class Observations:
     @property
     def columns_digest(self) -> str:
         """A hash of the mapping to the four columns. A release id belongs to one mapping."""
-        return hashlib.sha256(json.dumps(self._mapping(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.mapping(), sort_keys=True).encode()).hexdigest()
 
-    def _mapping(self) -> dict[str, Any]:
+    def mapping(self) -> dict[str, Any]:
+        """Return how the four columns are made, for digests."""
         mapping: dict[str, Any] = {"columns": self.columns.named(), "dataset": self.dataset}
         if self.columns.expressions:
             mapping["expressions"] = sorted(self.columns.expressions)
@@ -123,7 +129,7 @@ class Observations:
         if self.seed is not None:
             mapping["seed"] = self.seed.to_dict()
         if self.within is not None:
-            mapping["within"] = self.within._mapping()
+            mapping["within"] = self.within.mapping()
         return mapping
 
     def label_by(
@@ -169,17 +175,8 @@ class Observations:
         seed = Seed(features=seed_names(feature, ranking, top), at_least=at_least, keep=keep_seed, column=column)
         if within is not None:
             second = self._linked(within)
-            return replace(self._unlabelled(), seed=seed, within=second if column is None else second._reading(column))
-        data = self if column is None else self._reading(column)
-        return replace(data._unlabelled(), seed=seed, within=None)
-
-    def _unlabelled(self) -> Observations:
-        columns = replace(self.columns, label=None, expressions=self.columns.expressions - {"label"})
-        return replace(self, columns=columns)
-
-    def _reading(self, column: str | Expression) -> Observations:
-        """Return the same data with one more key that is read."""
-        return replace(self, reads=tuple(dict.fromkeys((*self.reads, *checked_key(self.source, column)))))
+            return replace(_unlabelled(self), seed=seed, within=_with_key(second, column))
+        return replace(_with_key(_unlabelled(self), column), seed=seed, within=None)
 
     def _linked(self, second: Observations) -> Observations:
         """Return the unit and feature of a second table; refuse one that cannot be linked to these data. Reads no row."""
@@ -200,7 +197,7 @@ class Observations:
             )
         self.source.check_beside(second.source)
         check_same_units(self.schema[str(self.columns.unit)], second.schema[str(second.columns.unit)])
-        bare = replace(second._unlabelled(), seed=None, within=None)
+        bare = replace(_unlabelled(second), seed=None, within=None)
         columns = replace(bare.columns, value=None, expressions=bare.columns.expressions - {"value"})
         return replace(bare, columns=columns)
 
@@ -263,13 +260,13 @@ class Observations:
         if self.seed is None:
             return Step(name="rows", shape=f"({', '.join(roles)})", sql=sql, freeze=engine.one_pass)
         valued = "value" in roles
-        beside = None if self.within is None else self.within._shown(engine, self.seed.column)
+        beside = None if self.within is None else self.within.shown_rows(engine, self.seed.column)
         sql = self.seed.labelled(sql, engine.dialect, valued=valued, read_once=engine.one_pass, beside=beside)
         where = "" if beside is None else " in a second table"
         shape = f"(unit, feature, label{', value' if valued else ''}), label by the unit's own rows{where}"
         return Step(name="rows", shape=shape, sql=sql, freeze=engine.one_pass)
 
-    def _shown(self, engine: Engine, column: str | Expression | None) -> str:
+    def shown_rows(self, engine: Engine, column: str | Expression | None) -> str:
         """Return the SELECT of (unit as text, shown) of this second table."""
         dialect, clean = engine.dialect, engine.dialect.clean_text
         unit = self._sql("unit")
@@ -417,6 +414,17 @@ def observe_counts(
         reads=tuple(reads),
         counted=True,
     )
+
+
+def _unlabelled(obs: Observations) -> Observations:
+    return replace(obs, columns=replace(obs.columns, label=None, expressions=obs.columns.expressions - {"label"}))
+
+
+def _with_key(obs: Observations, column: str | Expression | None) -> Observations:
+    """Return the same data with one more key that is read."""
+    if column is None:
+        return obs
+    return replace(obs, reads=tuple(dict.fromkeys((*obs.reads, *checked_key(obs.source, column)))))
 
 
 def _no_units() -> InputError:

@@ -91,36 +91,26 @@ class Seed:
             beside: The SELECT of rows (unit as text, shown) of a second table, in which the seed is looked up instead.
         """
         listed = ", ".join(dialect.literal(name) for name in self.features)
-        if beside is not None:
-            return self._linked(named, beside, listed, dialect, valued=valued)
-        shown = dialect.as_text("feature" if self.column is None else SHOWN)
-        # A row with a feature of the seed only repeats its unit's label.
+        shown = dialect.as_text("feature" if self.column is None and beside is None else SHOWN)
+        # A row with a feature of the seed only repeats its unit's label. In a second table the features are others.
         # proof: label-by.drop
-        own = self.column is None and not self.keep
+        own = self.column is None and beside is None and not self.keep
         rest = f" AND {dialect.as_text('n.feature')} NOT IN ({listed})" if own else ""
         # Without the WITH clause the engine reads the data twice, which is faster than storing all of it.
-        head = f"WITH named AS MATERIALIZED (\n{named}\n)\n" if read_once else ""
-        source = "named" if read_once else f"(\n{named}\n)"
+        stored = read_once and beside is None
+        head = f"WITH named AS MATERIALIZED (\n{named}\n)\n" if stored else ""
+        source = "named" if stored else f"(\n{named}\n)"
+        looked = source if beside is None else f"(\n{beside}\n)"
+        # Units of two tables are compared as text: types may differ, and a cast of text to a number would fail at one row.
+        # proof: label-by.linked
+        unit = "n.unit" if beside is None else dialect.as_text("n.unit")
         # proof: label-by.local
         return (
             f"{head}SELECT n.unit, n.feature, CASE WHEN s.unit IS NULL THEN '{REST}' ELSE '{SEED}' END AS label"
             f"{', n.value' if valued else ''}\nFROM {source} AS n LEFT JOIN (\n"
-            f"SELECT unit FROM {source} AS n WHERE {shown} IN ({listed})\n"
+            f"SELECT unit FROM {looked} AS n WHERE {shown} IN ({listed})\n"
             f"GROUP BY unit HAVING COUNT(DISTINCT {shown}) >= {self.at_least}\n"
-            f") AS s ON n.unit = s.unit\nWHERE n.feature IS NOT NULL{rest}"
-        )
-
-    def _linked(self, named: str, beside: str, listed: str, dialect: Dialect, *, valued: bool) -> str:
-        """Return the SELECT of rows that are labelled by a second table. The ranked features are not the seed's: none is dropped."""
-        shown = dialect.as_text(SHOWN)
-        # Units are compared as text: types may differ, and a cast of text to a number would fail at one row.
-        # proof: label-by.linked
-        return (
-            f"SELECT n.unit, n.feature, CASE WHEN s.unit IS NULL THEN '{REST}' ELSE '{SEED}' END AS label"
-            f"{', n.value' if valued else ''}\nFROM (\n{named}\n) AS n LEFT JOIN (\n"
-            f"SELECT unit FROM (\n{beside}\n) AS n WHERE {shown} IN ({listed})\n"
-            f"GROUP BY unit HAVING COUNT(DISTINCT {shown}) >= {self.at_least}\n"
-            f") AS s ON {dialect.as_text('n.unit')} = s.unit\nWHERE n.feature IS NOT NULL"
+            f") AS s ON {unit} = s.unit\nWHERE n.feature IS NOT NULL{rest}"
         )
 
 

@@ -41,7 +41,7 @@ def cascade(
         why: What they are for.
         format: Print tables for people, or JSON.
     """
-    from ddpmi.applications.cascades import Cascade, check_affordable, each_fold
+    from ddpmi.applications.cascades import Cascade, check_affordable, each_fold, is_affordable
 
     check_count("--top", top, hint="--top 10")
     loaded = Cascade.load(spec)
@@ -62,6 +62,11 @@ def cascade(
             best[done.fold.name] = done.ranking.top(top).to_dicts()
             if format == "table":
                 put_kept(f"Fold {done.fold.name}\n{ranking_table(done.ranking, done.ranking.top(top))}\n")
+    rounds = len(best) // len(loaded.folds)
+    if rounds < loaded.repeat:
+        short = not is_affordable(loaded, ledger, number=rounds + 1)
+        why_ = "the ledger cannot cover the next one" if short else "it found nothing new that is clear of the noise"
+        say(f"Stopped after round {rounds}: {why_}.")
     if format == "json":
         put_kept(json.dumps(best, indent=2, ensure_ascii=False) + "\n")
 
