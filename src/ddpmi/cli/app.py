@@ -21,6 +21,7 @@ from ddpmi.cli.commands import (
     exact,
     expand,
     expunge,
+    imports,
     ledger,
     plan,
     rank,
@@ -60,7 +61,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 for _command in (
-    *(demo, plan, release, run, exact, expunge),
+    *(demo, imports, plan, release, run, exact, expunge),
     *(rank, compare, report, receipt, expand, cascade, ledger),
 ):
     _command.register(app)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ddpmi.privacy.randomness import Source as Words
     from ddpmi.releases.tables import Tables
 
+#: The usual size of a batch of sums.
+BATCH_ROWS = 1 << 20
 EngineName = Literal["duckdb", "spark"]
 #: What a column holds. "untyped" is text of a file format without types: whether a cell is a number is decided cell by cell.
 Kind = Literal["text", "integer", "boolean", "date", "number", "untyped", "other"]
@@ -164,8 +166,13 @@ class Engine(Protocol):
         They outlive the engine, and reading them again gives the same bytes.
         """
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """Stream the rows of a query."""
+    def batches(self, sql: str, *, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Stream the rows of a query.
+
+        Args:
+            sql: The query.
+            rows: About how many rows a batch has at most; an engine that brings them all at once may ignore it.
+        """
 
 
 def open_source(data: Any, *, engine: str | None, settings: Mapping[str, str], encoding: str | None) -> Source:

@@ -266,10 +266,10 @@ class DuckDBEngine:
                 found[name] = self._connection.sql(sql).to_arrow_table()
         return MemoryTables(**found)
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, sql: str, *, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Stream the rows of a query."""
         with _own_errors("read the sums"):
-            yield from self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+            yield from self._connection.sql(sql).to_arrow_reader(rows)
 
     def _fraction(self) -> float | None:
         """Return how much of the running query is done, as far as DuckDB knows."""
