@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ddpmi.curator.observations import observe
 from ddpmi.datasets.words import PARTS, Words
 from ddpmi.errors import Hint, InputError, InputNotFound
+from ddpmi.pipeline.dialects import quote
 from ddpmi.pipeline.steps import Expression
 from ddpmi.text import shortened, write_new
 
@@ -160,7 +161,7 @@ def _joined(text: str | Iterable[str]) -> str | Expression:
         raise InputError("text must be the name of a column, or several.", hint="text='abstract'")
     if len(names) == 1:
         return names[0]
-    quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+    quoted = [quote(name) for name in names]
     return Expression(f" || '{PARTS}' || ".join(f"coalesce(CAST({name} AS VARCHAR), '')" for name in quoted))
 
 

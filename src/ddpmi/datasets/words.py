@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddpmi.errors import InputError, check_count
+from ddpmi.pipeline.dialects import SPARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -195,8 +196,7 @@ def words_of(frame: Any, *, unit: str, text: str, label: str | None = None, word
         raise InputError(f"The DataFrame has no column {missing[0]!r}.", hint="names are case-sensitive")
     if not types[text].startswith(("string", "varchar")):
         raise InputError(f"The column {text!r} has type {types[text]}, which is no text.", hint="cast it to text first")
-    quoted = {role: "`" + name.replace("`", "``") + "`" for role, name in chosen.items()}
-    narrow = frame.selectExpr(*(f"{name} AS {role}" for role, name in quoted.items()))
+    narrow = frame.selectExpr(*(f"{SPARK.quote(name)} AS {role}" for role, name in chosen.items()))
     made = {"unit": types[unit], "feature": "string"} | ({} if label is None else {"label": types[label]})
     schema = ", ".join(f"{role} {type_}" for role, type_ in (made | {"value": "bigint"}).items())
     return narrow.mapInArrow(partial(_mapped, words=words), schema)
