@@ -2,7 +2,7 @@
 
 Functions, in the order of use: `observe` names the data, `simulate` tries a plan without data, `release` spends budget and
 draws the noise, `rank` orders the released pairs, `compare` and `report` show the result. `release_many`, `expand` and
-`cascade` make several releases. `exact` is for public data.
+`cascade` make several releases. `segment` makes a rule of one. `exact` is for public data.
 Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ddpmi.applications.cascades import cascade
     from ddpmi.applications.expansion import expand
+    from ddpmi.applications.segments import segment
     from ddpmi.applications.simulation import simulate
     from ddpmi.curator.door import exact, release, release_many
     from ddpmi.curator.observations import Observations, observe, observe_counts
@@ -69,6 +70,7 @@ __all__ = [
     "release",
     "release_many",
     "report",
+    "segment",
     "simulate",
     "sql",
     "table",
@@ -94,6 +96,7 @@ _HOMES = {
     "release": "curator.door",
     "release_many": "curator.door",
     "report": "reports.page",
+    "segment": "applications.segments",
     "simulate": "applications.simulation",
     "sql": "pipeline.steps",
     "table": "pipeline.steps",

@@ -174,10 +174,19 @@ def test_wrong_arguments_are_refused_before_reading(tmp_path: Path) -> None:
     table, papers = pa.table({"id": [1], "text": ["x y"]}), lines(tmp_path, PAPER)
     kept = tmp_path / "kept.parquet"
     kept.write_bytes(b"kept")
-    for wrong in ({"to": kept}, {"to": tmp_path / "a.csv"}, {"text": []}, {"text": "nowhere"}, {"text": ["id", 3]}):
+    of_table: list[dict[str, Any]] = [{"to": kept}, {"to": tmp_path / "a.csv"}, {"text": []}, {"text": "nowhere"}]
+    for wrong in (*of_table, {"text": ["id", 3]}):
         with pytest.raises(InputError, match="Hint:"):
             import_text(table, **{"to": tmp_path / "a.parquet", "unit": "id", "text": "text"} | wrong)
-    for wrong in ({"to": kept}, {"text": "authors"}, {"text": ()}, {"files": []}, {"files": tmp_path / "no.json"}):
+    no_file = tmp_path / "no.json"
+    of_papers: list[dict[str, Any]] = [
+        {"to": kept},
+        {"text": "authors"},
+        {"text": ()},
+        {"files": []},
+        {"files": no_file},
+    ]
+    for wrong in of_papers:
         given = {"files": papers, "to": tmp_path / "a.parquet"} | wrong
         with pytest.raises((InputError, InputNotFound), match="Hint:"):
             import_aminer(given.pop("files"), **given)

@@ -29,6 +29,7 @@ from ddpmi.cli.commands import (
     release,
     report,
     run,
+    segment,
 )
 from ddpmi.cli.output import example, plain_warnings, say_error, silence
 from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
@@ -62,7 +63,7 @@ app = App(
 )
 for _command in (
     *(demo, imports, plan, release, run, exact, expunge),
-    *(rank, compare, report, receipt, expand, cascade, ledger),
+    *(rank, compare, report, receipt, expand, cascade, segment, ledger),
 ):
     _command.register(app)
 

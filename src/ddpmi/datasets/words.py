@@ -64,7 +64,8 @@ class Words:
             check_count(name, given)
             if given > most:
                 raise InputError(f"{name} must be at most {most}, got {given}.", hint=f"{name}={most}")
-        if isinstance(self.stop, str) or not all(isinstance(word, str) for word in self.stop):
+        listed: Any = self.stop
+        if isinstance(listed, str) or not all(isinstance(word, str) for word in listed):
             raise InputError("stop must be a set of words.", hint="stop=frozenset({'the', 'of'})")
         object.__setattr__(self, "stop", frozenset(folded(word) for word in self.stop))
 
