@@ -185,12 +185,16 @@ def _rows(found: Any, labels: Any, units: Any) -> pa.Table:
     else:
         samples, features = np.nonzero((found != 0) & ~np.isnan(found))
     names, code = np.unique(_as_text(column_or_1d(labels)), return_inverse=True)
-    label = pa.DictionaryArray.from_arrays(pa.array(code[samples].astype(np.int32)), pa.array(names.tolist(), pa.string()))
+    label = pa.DictionaryArray.from_arrays(
+        pa.array(code[samples].astype(np.int32)), pa.array(names.tolist(), pa.string())
+    )
     unit = pa.array(samples)
     if units is not None:
         listed = column_or_1d(np.asarray(units))
         if len(listed) != found.shape[0]:
-            raise InputError(f"units has {len(listed)} entries for {found.shape[0]} samples.", hint="one unit per sample")
+            raise InputError(
+                f"units has {len(listed)} entries for {found.shape[0]} samples.", hint="one unit per sample"
+            )
         unit = pa.array(_as_text(listed).tolist(), pa.string()).take(unit)
     return pa.table({"unit": unit, "feature": pa.array(features), "label": label.dictionary_decode()})
 
