@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.budget import Budget
     from ddpmi.rankings.comparisons import compare
+    from ddpmi.rankings.groups import group_features
     from ddpmi.rankings.ranking import Ranking, rank
     from ddpmi.rankings.spark import SparkRanking, rank_on_spark
     from ddpmi.releases.release import Release
@@ -63,6 +64,7 @@ __all__ = [
     "compare",
     "exact",
     "expand",
+    "group_features",
     "observe",
     "observe_counts",
     "rank",
@@ -89,6 +91,7 @@ _HOMES = {
     "compare": "rankings.comparisons",
     "exact": "curator.door",
     "expand": "applications.expansion",
+    "group_features": "rankings.groups",
     "observe": "curator.observations",
     "observe_counts": "curator.observations",
     "rank": "rankings.ranking",

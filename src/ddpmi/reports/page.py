@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ddpmi.errors import Hint, InputError, check_count
 from ddpmi.information.scores import TITLES
+from ddpmi.rankings.groups import NO_GROUP, group_features
 from ddpmi.rankings.ranking import Ranking
 from ddpmi.text import escape_html, number, write_new
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
 MOST_LABELS = 60
 """The most labels on one page; the page says how many others were left out."""
@@ -57,6 +59,7 @@ thead th { background: var(--band); }
 .text { text-align: left; }
 tbody th { font-weight: 600; white-space: normal; overflow-wrap: break-word;
   min-width: 14rem; max-width: 24rem; }
+.listed { white-space: normal; overflow-wrap: anywhere; }
 .exact .interval { display: none; }
 .presence { color: var(--presence); } .absence { color: var(--absence); }
 svg { display: block; width: 9rem; height: 1rem; }
@@ -80,6 +83,7 @@ def report(
     *,
     top: int = 10,
     title: str | None = None,
+    groups: Mapping[str, str] | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a ranking as one self-contained HTML page.
@@ -89,6 +93,7 @@ def report(
         path: The path of the page.
         top: Features shown for each label, at most 100.
         title: The heading.
+        groups: A public list, feature -> group: the page then has a table of each label's features by group.
         overwrite: Replace an existing file.
 
     Returns:
@@ -115,7 +120,8 @@ def report(
             f"A report is written of a ranking, got {type(ranking).__name__}.",
             hint="report(rank('visits.release'), 'visits.html')",
         )
-    page = _page(ranking, top, title or f"What sets each label apart: {ranking.dataset}")
+    grouped = "" if groups is None else _by_group(ranking, groups, top)
+    page = _page(ranking, top, title or f"What sets each label apart: {ranking.dataset}", grouped)
 
     def write(draft: Path) -> None:
         draft.write_text(page, encoding="utf-8", newline="\n")
@@ -136,7 +142,7 @@ def is_report(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def _page(ranking: Ranking, top: int, title: str) -> str:
+def _page(ranking: Ranking, top: int, title: str, grouped: str = "") -> str:
     groups, labels = _groups(ranking, top)
     sections = "".join(_section(at, label, rows, ranking.scored_by) for at, (label, rows) in enumerate(groups.items()))
     links = "".join(f'<li><a href="#label-{at}">{_name(label)}</a></li>' for at, label in enumerate(groups))
@@ -152,7 +158,7 @@ def _page(ranking: Ranking, top: int, title: str) -> str:
 {_explanation(ranking)}
 </header>
 <nav aria-label="Labels"><ul>{links}</ul></nav>
-<main>{sections}</main>
+<main>{sections}{grouped}</main>
 </body>
 </html>
 """
@@ -212,6 +218,27 @@ def _section(at: int, label: str, rows: list[dict[str, Any]], scored_by: str | N
 <h2 id="label-{at}">{_name(label)}</h2>
 <div class="wide" role="region" aria-labelledby="label-{at}" tabindex="0"><table>
 <caption>Most informative features; the label's total is {_total(rows[0]["label_total"])}.</caption>
+<thead><tr>{head}</tr></thead>
+<tbody>{body}</tbody>
+</table></div>
+</section>
+"""
+
+
+def _by_group(ranking: Ranking, groups: Mapping[str, str], top: int) -> str:
+    """Return a section with the groups of each label and their features, of the labels that the page shows."""
+    shown, _ = _groups(ranking, top)
+    found = [found for found in group_features(ranking, groups, top=top).groups if found.label in shown]
+    body = "".join(
+        f'<tr><th scope="row" class="text">{_name(one.label)}</th><td class="text">{_name(one.group or NO_GROUP)}</td>'
+        f'<td class="text listed">{", ".join(_name(name) for name in one.features)}</td></tr>\n'
+        for one in found
+    )
+    head = "".join(f'<th scope="col" class="text">{name}</th>' for name in ("Label", "Group", "Features"))
+    return f"""<section>
+<h2 id="groups">Features by group</h2>
+<div class="wide" role="region" aria-labelledby="groups" tabindex="0"><table>
+<caption>The best {top} features of each label that are more common inside; groups are from a public list.</caption>
 <thead><tr>{head}</tr></thead>
 <tbody>{body}</tbody>
 </table></div>

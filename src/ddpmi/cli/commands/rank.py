@@ -13,14 +13,16 @@ from cyclopts import Parameter
 
 from ddpmi._typing import ScoreName  # noqa: TC001 - the command line reads this hint when it runs
 from ddpmi.cli import paths
+from ddpmi.cli.keys import read_groups
 from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder
-from ddpmi.cli.output import example, put, ranking_table, say, warn_if_empty, working
+from ddpmi.cli.output import example, put, ranking_table, rich_table, say, warn_if_empty, working
 from ddpmi.errors import LONGEST_LIST, InputError, check_count
 from ddpmi.text import write_new
 
 if TYPE_CHECKING:
     from cyclopts import App
 
+    from ddpmi.rankings.groups import Grouped
     from ddpmi.rankings.ranking import Ranking
 
 _FILE_FORMATS = ("csv", "json", "parquet")
@@ -67,6 +69,7 @@ def rank(
     /,
     *,
     order: RankOptions = RankOptions(),
+    groups: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     format: Literal["table", "csv", "json", "parquet"] | None = None,  # noqa: A002 - the option's name
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
 ) -> None:
@@ -75,9 +78,11 @@ def rank(
     Args:
         folder: The release.
         order: Which order, and which part of it.
+        groups: Public list of features and their groups (CSV with a head, or Parquet; two columns): features are listed by group.
         format: Format to write. If not given, the ending of FILE decides; otherwise it is a table.
         output: File to write instead of printing. It must not exist.
     """
+    from ddpmi.rankings.groups import group_features
     from ddpmi.rankings.ranking import rank as rank_release
     from ddpmi.releases.release import Release
 
@@ -86,6 +91,7 @@ def rank(
     chosen = format_of(format, output)
     if output is not None:
         paths.check_new_file(output)
+    listed = None if groups is None else read_groups(groups, "--groups")
     found = Release.load(folder)
     with working("ranking"):
         ranking = rank_release(
@@ -101,8 +107,16 @@ def rank(
     warn_if_empty(found, len(ranking))
     if not ranking.private and (chosen != "table" or output is not None):
         say(ranking.promise)
+    if listed is not None:
+        grouped = group_features(
+            part,
+            listed,
+            top=order.top or (DEFAULT_TOP if chosen == "table" else max(1, len(part))),
+            direction=order.direction,
+        )
+        text = groups_table(grouped)
     if chosen != "table":
-        _write(part, chosen, output)
+        _write(part if listed is None else grouped, chosen, output)
     elif output is None:
         put(text)
     else:
@@ -125,7 +139,20 @@ def format_of(given: str | None, output: Path | None) -> str:
     return chosen
 
 
-def _write(ranking: Ranking, format_: str, output: Path | None) -> None:
+def groups_table(grouped: Grouped) -> str:
+    """Write the groups of each label and their features as a table, below what the ranking promises."""
+    from ddpmi.rankings.groups import NO_GROUP
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in grouped.rows:
+        less = " (absence)" if row["direction"] == "absence" else ""
+        found.setdefault((row["label"], row["group"] or NO_GROUP), []).append(f"{row['feature']}{less}")
+    heads = ("label", "group", "features")
+    rows = [(*keys, ", ".join(names)) for keys, names in found.items()]
+    return f"{grouped.promise}\n{rich_table(heads, rows, names=heads) if rows else ''}"
+
+
+def _write(ranking: Ranking | Grouped, format_: str, output: Path | None) -> None:
     """Write csv, json or parquet to a file, or copy it to stdout."""
     if output is not None and output.suffix.lower() == f".{format_}":
         ranking.save(output)
@@ -156,6 +183,7 @@ def register(app: App) -> None:
         help_epilogue=example(
             "ddpmi rank visits.release --top 5",
             "ddpmi rank visits.release --score log_odds --direction presence",
+            "ddpmi rank visits.release --groups industries.csv --direction presence",
             "ddpmi rank visits.release --format csv -o visits.csv",
         ),
     )
