@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path  # noqa: TC003 - the command line reads these hints when it runs
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ddpmi.cli import paths
+from ddpmi.cli import log, paths
 from ddpmi.cli.options import DEFAULT_TOP, WHO, WHY
 from ddpmi.cli.output import Progress, escape_lines, example, put, put_kept, ranking_table, say, warn_if_empty
 from ddpmi.errors import InputError, check_count
@@ -56,7 +57,9 @@ def cascade(
     ledger = paths.open_ledger(loaded.ledger)
     say(escape_lines(loaded.explain()).rstrip("\n"))
     best: dict[str, Any] = {}
-    with Progress() as progress:
+    with Progress() as progress, ExitStack() as logged:
+        for dataset in dict.fromkeys(fold.dataset for fold in loaded.folds):
+            logged.enter_context(log.new_charges(ledger, dataset))
         for done in each_fold(loaded, ledger=ledger, who=who, why=why, progress=progress):
             _say_fold(done)
             best[done.fold.name] = done.ranking.top(top).to_dicts()
