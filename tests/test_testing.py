@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -79,7 +80,7 @@ def test_the_replay_catches_a_wrong_declaration() -> None:
     narrow = Plan(budget=Budget(1, 1e-6), bounds=Bounds(pairs=3), mechanism="laplace")
     moved = sensitivity_replay(observe(rows), observe(rows.slice(0, 0)), plan)
     assert all(one.within for one in moved)
-    assert next(one for one in moved if one.table == "total").l1 > narrow.calibration.unit_weight * 3
+    assert next(one for one in moved if one.table == "features").l1 > narrow.calibration.unit_weight * 3
 
 
 def rows_of(*told: tuple[str, str, str]) -> pa.Table:
@@ -126,15 +127,21 @@ def test_the_replay_gives_no_false_alarm(name: str, tries: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"labels_only": ["x"]}])
-def test_the_replay_catches_a_unit_that_is_not_bounded(monkeypatch, options: dict[str, list[str]]) -> None:
+@pytest.mark.parametrize(
+    ("space", "seen"),
+    [("events", ["pairs", "features", "labels", "total"]), ("units", ["pairs", "features"])],
+)
+def test_the_replay_catches_a_unit_that_is_not_bounded(
+    monkeypatch, options: dict[str, Any], space: Any, seen: list[str]
+) -> None:
     """A heavy unit that keeps its full weight moves pairs and features too far, also where labels are hidden."""
     monkeypatch.setattr(contributions, "_weight", lambda bounding, _: str(2**bounding.g))
-    plan = Plan(budget=Budget(1, 1e-6), bounds=Bounds(pairs=3), mechanism="laplace", **options)
+    plan = Plan(budget=Budget(1, 1e-6), bounds=Bounds(pairs=3), mechanism="laplace", space=space, **options)
     rest = [("v", "f", "x"), ("w", "g", "y")]
     moved = sensitivity_replay(
         observe(rows_of(*rest, *(("u", f"f{n}", "x") for n in range(9)))), observe(rows_of(*rest)), plan
     )
-    assert [one.table for one in moved if not one.within] == ["pairs", "features", "labels", "total"]
+    assert [one.table for one in moved if not one.within] == seen
 
 
 def test_seeded_noise_repeats_and_is_stamped() -> None:

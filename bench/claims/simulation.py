@@ -22,7 +22,7 @@ from typing import Any
 import ddpmi
 from ddpmi.applications.simulation import EPSILONS, simulate
 from ddpmi.datasets import PAPER_FEATURES, PAPER_LABELS, paper_shape
-from ddpmi.planning.suggest import Hints
+from ddpmi.planning.suggest import LEAN, Hints
 
 DELTA = "1e-7"
 
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    hints = Hints(units=arguments.units, features=PAPER_FEATURES, labels=PAPER_LABELS)
+    hints = Hints(units=arguments.units, features=PAPER_FEATURES, labels=PAPER_LABELS, lean=LEAN)
     start = time.perf_counter()
     expected = simulate(plan_of("1"), hints)
     seconds = time.perf_counter() - start

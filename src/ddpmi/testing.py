@@ -17,7 +17,7 @@ from ddpmi.curator.drawing import Reading, measure, origin_of, summed_by
 from ddpmi.engines.noising import in_key_order
 from ddpmi.pipeline.aggregates import every_key, margin_source
 from ddpmi.pipeline.selection import WEIGHT_SQUARED, weight
-from ddpmi.planning.calibration import Sensitivity, sensitivities
+from ddpmi.planning.calibration import Sensitivity
 from ddpmi.privacy.noise import DiscreteLaplace
 from ddpmi.privacy.randomness import Keystream
 from ddpmi.releases.receipts import private_receipt
@@ -168,7 +168,7 @@ def sensitivity_replay(
 
 def moved_between(before: Mapping[str, pa.Table], after: Mapping[str, pa.Table], plan: Plan) -> list[Moved]:
     """Compare the change between two results of `exact_sums` that differ by one unit with what the plan declares."""
-    declared = sensitivities(plan.calibration.bounding, units=plan.space == "units")
+    declared = plan.calibration.sensitivities
     rounds = [f"selection {n}" for n in range(1, len(plan.calibration.selection) + 1)]
     all_keys = {str(table): keys for table, keys in KEYS.items()}
     all_keys |= dict.fromkeys(rounds, ("feature",))

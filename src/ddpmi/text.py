@@ -31,6 +31,9 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f\ud800-\udfff]"
 )
+#: Categories of characters without a width of their own.
+_WITHOUT_WIDTH = ("Mn", "Me", "Cf")
+_SMALLEST_PART = 1e-5
 # The full-width forms too: some spreadsheets treat them alike.
 _FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 
@@ -81,31 +84,56 @@ def csv_safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def width_of(text: str) -> int:
-    """Return the width of a text in terminal cells: wide characters take two, combining ones none.
+    """Return the width of a text in terminal cells: wide characters take two, combining and joining ones none.
 
-    >>> width_of("日本"), width_of("abc")
-    (4, 3)
+    >>> width_of("日本"), width_of("abc"), width_of("e\u0301")
+    (4, 3, 1)
     """
-    if text.isascii():
-        return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(character: str) -> int:
+    if unicodedata.category(character) in _WITHOUT_WIDTH:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
-    """Cut or pad a text to a number of terminal cells.
+    """Cut a text in the middle, or pad it, to a number of terminal cells.
 
     >>> fit("information", 6), fit("7", 3, right=True)
-    ('infor…', '  7')
+    ('inf…on', '  7')
     """
-    if width_of(text) > width:
-        kept = ""
-        for character in text:
-            if width_of(kept + character) > width - 1:
-                break
-            kept += character
-        text = kept + "…" if width > 0 else ""
+    text = cut(text, width)
     padding = " " * (width - width_of(text))
     return padding + text if right else text + padding
+
+
+def cut(text: str, width: int) -> str:
+    """Cut a text in the middle if it is wider than a number of terminal cells: names often differ at their ends.
+
+    >>> cut("WHITE HANGING HEART T-LIGHT HOLDER", 20), cut("tea", 20)
+    ('WHITE HANG…HT HOLDER', 'tea')
+    """
+    if width_of(text) <= width:
+        return text
+    room = max(width - 1, 0)
+    head, left = _start(text, room - room // 2)
+    tail = _start(text[::-1], room // 2 + left)[0][::-1]
+    # A mark without width belongs to the character before it, which was cut away.
+    while tail and _cells(tail[0]) == 0:
+        tail = tail[1:]
+    return head + "…" + tail if width > 0 else ""
+
+
+def _start(text: str, width: int) -> tuple[str, int]:
+    """Return the characters that fit into a number of cells, and how many cells are left."""
+    used = 0
+    for at, character in enumerate(text):
+        used += _cells(character)
+        if used > width:
+            return text[:at], width - used + _cells(character)
+    return text, width - used
 
 
 def number(value: float | None) -> str:
@@ -115,6 +143,31 @@ def number(value: float | None) -> str:
     ('0.0441', '1.235e+07', '-')
     """
     return "-" if value is None else f"{value:.4g}"
+
+
+def percent(part: float | None, digits: int = 3) -> str:
+    """Return a part of one as a percentage with a number of significant digits, or a dash for None.
+
+    >>> percent(0.32608), percent(0.0021), percent(0.1549, 2), percent(0.996, 2), percent(4e-7), percent(None)
+    ('32.6%', '0.21%', '15%', '100%', '<0.001%', '-')
+    """
+    if part is None:
+        return "-"
+    if 0 < abs(part) < _SMALLEST_PART:
+        return "<0.001%"
+    shown = f"{100 * part:.{digits}g}"
+    return f"{100 * part:.0f}%" if "e" in shown else f"{shown}%"
+
+
+def times(factor: float | None) -> str:
+    """Return a factor with three digits, or a dash for None.
+
+    >>> times(1.8), times(0.04219), times(2412.3), times(None)
+    ('1.80', '0.0422', '2,412', '-')
+    """
+    if factor is None:
+        return "-"
+    return f"{factor:.3g}" if factor < 1 else f"{factor:,.{max(0, 2 - int(math.log10(factor)))}f}"
 
 
 def promise(guarantee: Mapping[str, Any] | None, *, private: bool) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import tomllib
 import tracemalloc
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -154,22 +156,62 @@ def edited_spec(source: random.Random) -> bytes:
     return raw[:place] + source.randbytes(source.randrange(1, 5)) + raw[place + 1 :] if kind == "bytes" else raw
 
 
+def said(value: object) -> object:
+    """Return what a value of a spec says, read without this package; true is no number, and 0.1 is a tenth."""
+    if isinstance(value, dict):
+        return sql(value["sql"])
+    return tuple(value) if isinstance(value, list) else value
+
+
+def meant(fold: Fold, name: str) -> object:
+    """Return what a loaded fold does for a setting."""
+    plan, bounds = fold.plan, fold.plan.bounds
+    if name in ("epsilon", "delta"):
+        return Decimal(str(float(getattr(plan.budget, name))))
+    if name == "mechanism":
+        return plan.mechanism
+    if name == "public_labels":
+        return plan.public_labels
+    return getattr(bounds, name) if name in ("pairs", "cap") else getattr(fold, name)
+
+
+def check_meaning(spec: Cascade, file: Path) -> None:
+    """A spec that was accepted does what the file says, and gives each value the type that was written."""
+    given = tomllib.loads(file.read_text("utf-8"), parse_float=Decimal)
+    places = {"ledger": spec.ledger, "output": spec.output}
+    assert all(places[name] == (file.parent / given[name] if name in given else None) for name in places)
+    assert (given["id"], len(given["fold"])) == (spec.id, len(spec.folds))
+    for written_fold, fold in zip(given["fold"], spec.folds, strict=True):
+        for name, value in (given.get("defaults", {}) | written_fold).items():
+            expected, found = said(value), meant(fold, name)
+            if name == "data":
+                expected = str(file.parent / value)
+            elif name == "seed":
+                expected = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
+            elif name in ("epsilon", "delta"):
+                expected = Decimal(value) if type(value) is int else value
+            assert (type(found), found) == (type(expected), expected), name
+
+
 def check_specs(folder: Path, count: int, seed: int) -> Counter[str]:
-    """Edit specs: each is refused with our error, or is a cascade that can be explained."""
+    """Edit specs: each is refused with our error, or is a cascade that does what the file says."""
     source, seen = random.Random(seed), Counter[str]()
+    file = folder / "spec.toml"
     for _ in range(count):
-        (folder / "spec.toml").write_bytes(edited_spec(source))
+        file.write_bytes(edited_spec(source))
         try:
-            Cascade.load(folder / "spec.toml").explain()
+            spec = Cascade.load(file)
+            spec.explain()
         except DdpmiError:
             seen["refused"] += 1
         else:
+            check_meaning(spec, file)
             seen["valid"] += 1
     return seen
 
 
 def test_edited_specs(tmp_path: Path) -> None:
-    """40 edited files give our errors alone."""
+    """40 edited files give our errors, or cascades that do what the files say."""
     assert check_specs(tmp_path, 40, seed=1)["refused"] > 20
 
 

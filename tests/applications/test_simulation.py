@@ -6,14 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ddpmi
-from ddpmi.applications.simulation import EPSILONS, simulate
+from ddpmi.applications.simulation import EPSILONS, _Counts, simulate
 from ddpmi.datasets import paper_shape
 from ddpmi.errors import InputError
+from ddpmi.planning.suggest import Hints
 
-SHAPE = "units=200000,labels=5,features=500"
+SHAPE = "units=200000,labels=5,features=500,lean=0.35"
 LISTED = {"public_labels": [f"label-0{at}" for at in range(1, 6)]}
 
 
@@ -94,7 +98,9 @@ def test_the_plan_tells_how_many_labels_there_are() -> None:
 
 def test_features_that_hardly_lean_are_hard_to_rank() -> None:
     """The less features lean to labels, the farther the best pairs move."""
-    weak, strong = (simulate(plan_of(), f"{SHAPE},lean={lean}", epsilons=(1,)).rows[0] for lean in (0.05, 0.6))
+    weak, strong = (
+        simulate(plan_of(), SHAPE.replace("0.35", str(lean)), epsilons=(1,)).rows[0] for lean in (0.05, 0.6)
+    )
     assert weak["rank_error"] > 2 * strong["rank_error"]
     assert weak["overlap"] < strong["overlap"]
 
@@ -138,3 +144,72 @@ def test_the_text_names_its_assumptions() -> None:
     assert "Nothing was read." in text
     assert "median rank error" in text
     assert "in 100 places" in text
+
+
+SEVERAL = "units=4000,labels=6,features=120,pairs_per_unit=12,lean=0.35"
+
+
+def rows_of(hints: str, path: Path) -> Path:
+    """Write rows of the shape that hints declare: each unit draws its labels, and distinct features under each."""
+    shape, draw = Hints.parse(hints), np.random.default_rng(5)
+    home = draw.integers(0, shape.labels or 1, shape.features)
+    cells = shape.cells(shape.expected(), home)
+    rows = []
+    for unit in range(shape.units):
+        for label in draw.choice(shape.labels or 1, shape.labels_per_unit, replace=False, p=shape.shares()):
+            each = shape.pairs_per_unit // shape.labels_per_unit
+            odds = cells[:, label] / cells[:, label].sum()
+            rows += [(unit, f"f{f:04d}", f"l{label:02d}") for f in draw.choice(shape.features, each, False, odds)]
+    table = {name: [row[at] for row in rows] for at, name in enumerate(("unit", "feature", "label"))}
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("hints", "options"),
+    [
+        (SEVERAL, {"space": "units"}),
+        (SEVERAL, {"space": "events"}),
+        (SEVERAL, {"labels_only": ["l00", "l01"], "complete": True}),
+        (f"{SEVERAL},labels_per_unit=3", {"bounds": ddpmi.Bounds(pairs=6, labels=3)}),
+        (f"{SEVERAL},labels_per_unit=3", {"bounds": ddpmi.Bounds(pairs=6, labels=1)}),
+    ],
+)
+def test_units_named_labels_and_several_labels_can_be_simulated(
+    hints: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """A release of rows of that shape has as many pairs, within a third, and finds as many of the best, within a quarter."""
+    plan = plan_of(**({"bounds": ddpmi.Bounds(pairs=6), "budget": ddpmi.Budget(4, 1e-7)} | options))
+    obs = ddpmi.observe(str(rows_of(hints, tmp_path / "rows.parquet")))
+    ledger = ddpmi.Ledger(tmp_path / "a.ledger", limit=ddpmi.Budget(10, 1e-6))
+    reference = ddpmi.rank(ddpmi.exact(obs, space=plan.space))
+    if "labels_only" in options:
+        reference = reference.label(*options["labels_only"])
+    found = ddpmi.compare(reference, ddpmi.release(obs, plan, ledger=ledger), top=100)
+    (expected,) = simulate(plan, hints, epsilons=(4,), top=100).rows
+    assert expected["visible"] == pytest.approx(found.pairs["b"], rel=0.34)
+    assert expected["overlap"] == pytest.approx(found.cut_kept, abs=0.25)
+
+
+def test_no_simulated_sum_is_larger_than_its_margins() -> None:
+    """Where units have many pairs, no feature has more than all units and no pair more than its label, before noise."""
+    for labels_per_unit in (1, 3):
+        hints = Hints(units=500, labels=7, features=30, pairs_per_unit=12, labels_per_unit=labels_per_unit, lean=0.6)
+        release = _Counts(hints, np.random.default_rng(1)).exact(units=True)
+        features, labels = (
+            dict(zip(table.column(0).to_pylist(), table["sum"].to_pylist(), strict=True))
+            for table in (release.features, release.labels)
+        )
+        for pair in release.pairs.to_pylist():
+            assert pair["sum"] <= min(features[pair["feature"]], labels[pair["label"]])
+        assert max(*features.values(), *labels.values()) <= release.total
+
+
+def test_a_hint_may_not_contradict_named_labels() -> None:
+    """Fewer labels than the plan names, and more labels of a unit than pairs, are refused; without a hint there are enough."""
+    plan = plan_of(labels_only=[f"l{at}" for at in range(30)])
+    with pytest.raises(InputError, match="ranks 30 labels by name"):
+        simulate(plan, "units=1000,labels=3")
+    with pytest.raises(InputError, match="labels_per_unit=3"):
+        simulate(plan_of(), "units=1000,labels_per_unit=3")
+    assert simulate(plan, "units=20000,features=50", epsilons=(1,)).hints.labels == 30

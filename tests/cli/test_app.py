@@ -173,7 +173,7 @@ ONE_COUNT = pa.table({"feature": ["tea"], "label": ["uk"], "units": [9]})
 ADVICE: dict[str, tuple[Callable[[], object], str]] = {
     "a list that is no list": (lambda: plan(public_labels="a"), "--public-labels FILE"),
     "an empty list": (lambda: plan(public_labels=[]), "--public-labels FILE, or leave it out"),
-    "a space": (lambda: plan(space="rows"), "leave it out for the default: --space events"),
+    "a space": (lambda: plan(space="rows"), "leave it out for the default: --space units"),
     "a score": (lambda: check_name("magic"), "--score chi2"),
     "counts": (
         lambda: check_fit(ddpmi.observe_counts(ONE_COUNT, count="units"), plan()),

@@ -219,7 +219,7 @@ def test_several_plans_are_charged_all_or_none(tmp_path: Path) -> None:
         [],
         [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=4))],
         [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), distinct=True)],
-        [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), space="units")],
+        [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), space="events")],
         [PLAN, Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), labels_only=["a"])],
         [Plan(budget=Budget(1, 1e-4), bounds=Bounds(pairs=3), public_labels=names) for names in (["a"], ["b"])],
     ],
@@ -281,8 +281,8 @@ def test_the_receipt_has_every_field_and_no_secret(ledger: Ledger, tmp_path: Pat
     """Section by section as documented; no path, salt, row or exact count."""
     found = ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
     fields = "format release_id dataset created private notice guarantee plan plan_digest tables grid relies_on engine versions ledger "
-    fields += "space marginals sample_rate filtered"
-    assert set(found.receipt) - {"files"} == set(fields.split())
+    fields += "space weighted marginals sample_rate filtered columns"
+    assert set(found.receipt) - {"files", "digest"} == set(fields.split())
     text = json.dumps(found.receipt)
     assert str(tmp_path) not in text
     assert "SECRET" not in text
@@ -298,7 +298,7 @@ def test_exact_is_stamped_and_charges_nothing(tmp_path: Path) -> None:
     sums = {(row["feature"], row["label"]): row["sum"] for row in found.pairs.to_pylist()}
     assert sums["common", "a"] == 200
     assert sums["SECRET-FEATURE", "a"] == 1
-    assert found.total == sum(sums.values())
+    assert found.total == 400
 
 
 def test_rows_without_a_unit_count_nowhere() -> None:
@@ -537,3 +537,29 @@ def test_a_failure_is_shown_even_if_the_ledger_has_gone(ledger: Ledger, tmp_path
     with pytest.raises(EngineError, match="it failed") as caught:
         ddpmi.release(ddpmi.observe(data()), PLAN, ledger=ledger, to=tmp_path / "out")
     assert "charge stays" in caught.value.__notes__[0]
+
+
+def test_a_value_is_ignored_only_where_units_were_asked_for() -> None:
+    """A plan without a clip and without a space is refused for rows with a value, and `exact` sums their values."""
+    rows = pa.table({"unit": ["u", "v"], "feature": ["f", "f"], "label": ["x", "x"], "cups": [3, 4]})
+    obs, bounds = ddpmi.observe(rows, value="cups"), Bounds(pairs=1)
+    with pytest.raises(InputError, match="'cups' needs a clip"):
+        ddpmi.release(obs, Plan(budget=Budget(1, 1e-4), bounds=bounds), ledger=None)
+    asked = Plan(budget=Budget(1, 1e-4), bounds=bounds, space="units")
+    assert exact_sums(obs, asked)["total"].to_pylist() == [{"sum": 2 * 256}]
+    assert (ddpmi.exact(obs).total, ddpmi.exact(obs, space="units").total) == (7, 2)
+    assert ddpmi.exact(ddpmi.observe(rows)).receipt["space"] == "units"
+
+
+def test_the_receipt_names_columns_and_no_expression() -> None:
+    """Names of columns are public; the text of an expression may name people."""
+    rows = pa.table({"customer": ["u"], "item": ["f"], "land": ["x"], "cups": [3]})
+    roles = {"unit": "customer", "feature": ddpmi.sql("lower(item)"), "label": "land"}
+    found = ddpmi.exact(ddpmi.observe(rows, **roles, value="cups", where=ddpmi.sql("land = 'x'")))
+    assert found.receipt["columns"] == {"unit": "customer", "feature": None, "label": "land", "value": "cups"}
+    assert "lower" not in json.dumps(found.receipt)
+    counts = ddpmi.observe_counts(pa.table({"feature": ["f"], "label": ["x"], "n": [3]}), count="n")
+    words = ddpmi.rank(ddpmi.exact(counts)).words
+    assert (words.units, words.value, words.space) == ("units", None, "units")
+    words = ddpmi.rank(found).words
+    assert (words.units, words.feature, words.label, words.counted) == ("customers", "feature", "land", "cups")

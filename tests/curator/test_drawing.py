@@ -15,7 +15,6 @@ import ddpmi
 from ddpmi import Bounds, Budget, Plan
 from ddpmi.curator.drawing import summed_by
 from ddpmi.pipeline.aggregates import remainder
-from ddpmi.planning.calibration import sensitivities
 from ddpmi.testing import exact_sums, hostile_rows, seeded_release, sensitivity_replay
 from tests.support.release_fixtures import THREE_LABELS as LABELS
 from tests.support.release_fixtures import table
@@ -82,8 +81,9 @@ def test_one_public_list_keeps_the_threshold_and_fixes_its_margin(given_list: st
 
 def test_rows_outside_a_public_list_are_in_no_table() -> None:
     """Totals count listed rows only."""
-    sums = exact_sums(ddpmi.observe(table(groups(30))), plan(public_labels=["a"]))
-    assert sums["total"].to_pylist() == [{"sum": 20 * 256}]
+    for space, count in (("units", 10), ("events", 20)):
+        sums = exact_sums(ddpmi.observe(table(groups(30))), plan(public_labels=["a"], space=space))
+        assert sums["total"].to_pylist() == [{"sum": count * 256}]
 
 
 def test_a_true_zero_is_found_in_grid_mode() -> None:
@@ -167,7 +167,7 @@ def test_other_marginals_add_what_was_dropped() -> None:
     rows = [*groups(), *((f"u{n}", f"rare{n}", "a") for n in range(0, 90, 3))]
     loud = Budget(100_000, 1e-4)
     measured, other = (
-        seeded_release(ddpmi.observe(table(rows)), plan(marginals=m, budget=loud), seed=1)
+        seeded_release(ddpmi.observe(table(rows)), plan(marginals=m, space="events", budget=loud), seed=1)
         for m in ("measured", "other")
     )
     assert len(keys(measured, "pairs")) < len(exact_sums(ddpmi.observe(table(rows)), plan())["pairs"])
@@ -198,7 +198,7 @@ def test_one_unit_moves_the_remainders_no_further_than_declared(mechanism: str, 
                     for key in ("label", "feature")
                 }
             )
-    allowed = sensitivities(made.calibration.bounding)
+    allowed = made.calibration.sensitivities
     for key in ("label", "feature"):
         before, after = ({row[key]: row["sum"] for row in result[key]} for result in results)
         changes = [after[name] - before[name] for name in after]
@@ -231,7 +231,7 @@ def test_a_unit_under_three_labels_moves_unit_counts_no_further_than_declared(me
     rows = [*rest, *(("new", "common", label) for label in LABELS)]
     replay = sensitivity_replay(ddpmi.observe(table(rows)), ddpmi.observe(table(rest)), made)
     assert all(moved.within for moved in replay)
-    assert [(moved.l1, moved.l2_squared) for moved in replay if moved.table == "labels"] == [(3, 3)]
+    assert [(moved.l1, moved.l2_squared) for moved in replay if moved.table == "labels"] == [(3 * 256, 3 * 256**2)]
 
 
 @settings(max_examples=20, deadline=None)
@@ -251,14 +251,14 @@ def test_one_unit_moves_unit_counts_no_further_than_declared(
 @settings(max_examples=20, deadline=None)
 @given(rows=hostile_rows(), labels=st.integers(1, 3))
 def test_units_within_their_bounds_count_as_plain_python_counts(rows, labels: int) -> None:
-    """Labels and total are whole units, features are full weights, where nobody is above a bound."""
+    """Every margin counts whole units, at the full weight of 256, where nobody is above a bound."""
     made = plan(space="units", bounds=Bounds(pairs=60, labels=20), mechanism="laplace")
     sums = exact_sums(ddpmi.observe(table(rows)), made)
     valid = {row for row in rows if None not in row}
-    assert sums["total"].to_pylist() == [{"sum": len({unit for unit, _, _ in valid})}]
+    assert sums["total"].to_pylist() == [{"sum": 256 * len({unit for unit, _, _ in valid})}]
     by_label = Counter(label for _, label in {(unit, label) for unit, _, label in valid})
     by_feature = Counter(feature for _, feature in {(unit, feature) for unit, feature, _ in valid})
-    assert {row["label"]: row["sum"] for row in sums["labels"].to_pylist()} == dict(by_label)
+    assert {row["label"]: row["sum"] for row in sums["labels"].to_pylist()} == {x: 256 * n for x, n in by_label.items()}
     assert {row["feature"]: row["sum"] for row in sums["features"].to_pylist()} == {
         f: 256 * n for f, n in by_feature.items()
     }
@@ -289,7 +289,7 @@ def test_options_survive_a_round_trip_and_change_the_digest() -> None:
         plan(grid=True, public_labels=["a"]),
         plan(grid=True),
         plan(marginals="other"),
-        plan(space="units"),
+        plan(space="events"),
         plan(thresholds="every"),
     ]
     assert [Plan.from_dict(made.to_dict()) for made in plans] == plans

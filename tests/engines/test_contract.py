@@ -91,8 +91,9 @@ def plan(**options: Any) -> Plan:
 def sums(obs: Observations, made: Plan, replay: list[list[str]] | None = None) -> dict[str, list[tuple[Any, ...]]]:
     """Every exact sum that a plan adds noise to."""
     rounds = [f"weights_{n}" for n in range(1, len(made.calibration.selection) + 1)]
-    names = ["joint", *rounds, *(["label_units", "all_units"] if made.space == "units" else [])]
-    if made.space == "units" and made.bounds.labels > 1:
+    units = made.space == "units" and made.distinct != "units"
+    names = ["joint", *rounds, *(["label_units", "all_units"] if units else [])]
+    if units and made.bounds.labels > 1:
         names.append("feature_units")
     with summed_by(obs, made, salt=_salt(SEED), replay=replay) as engine:
         found = {
@@ -118,8 +119,8 @@ CASES: dict[str, dict[str, Any]] = {
     "public labels": {"public_labels": ["l0", "it's", "nowhere"]},
     "public lists": {"public_labels": ["l0", ""], "public_features": ["common", "back\\slash"]},
     "labels only": {"labels_only": ["l1", "back\\slash", "${x}", "it's"]},
-    "units": {"space": "units", "bounds": {"labels": 2}},
-    "units with one label": {"space": "units"},
+    "several labels": {"bounds": {"labels": 2}, "mechanism": "gaussian"},
+    "events": {"space": "events", "bounds": {"labels": 2}},
     "sampled": {"sample_rate": 0.5},
     "set union": {"selection": "set_union", "bounds": {"cap": 5}},
     "sips": {"selection": "sips", "bounds": {"cap": 5, "labels": 2}, "public_labels": ["l0", "l1"]},
@@ -145,12 +146,15 @@ def test_exact_sums_are_those_of_the_embedded_engine(spark: SparkSession, name: 
     if not made.selection and made.public_labels is None and made.labels_only is None:
         plainly = reference.joint(rows, made.calibration.bounding, _salt(SEED))
         assert {row[:2]: row[2] for row in expected["joint"]} == plainly
+    if "label_units" in expected and not made.selection and made.public_labels is None:
+        _, labels, total = reference.population(rows, made.calibration.bounding, _salt(SEED))
+        assert (dict(expected["label_units"]), expected["all_units"]) == (labels, [(total,)])
 
 
 def test_no_rows_give_no_sums(spark: SparkSession) -> None:
     """An empty table is data like any other."""
     here, there = both(spark, table([]))
-    assert sums(there, plan()) == sums(here, plan()) == {"joint": []}
+    assert sums(there, plan()) == sums(here, plan()) == {"joint": [], "label_units": [], "all_units": [(None,)]}
 
 
 def test_typed_keys_have_the_same_text(spark: SparkSession) -> None:
@@ -235,11 +239,11 @@ def test_counts_are_summed_alike_and_never_overflow(spark: SparkSession) -> None
         {"complete": True, "budget": Budget(20, 1e-3)},
         {"marginals": "other", "bounds": {"labels": 2}, "budget": Budget(20, 1e-3)},
         {"selection": "sips", "public_labels": ["l0", "l1"], "budget": Budget(20, 1e-3)},
-        {"space": "units", "budget": Budget(20, 1e-3)},
+        {"space": "events", "budget": Budget(20, 1e-3)},
         # Two features pass, and of their pairs one, because the other's label does not.
         {"thresholds": "every", "mechanism": "laplace", "bounds": {"pairs": 1}, "budget": Budget(100, 1e-2)},
     ],
-    ids=["plain", "grid", "found", "complete", "other", "sips", "units", "every"],
+    ids=["plain", "grid", "found", "complete", "other", "sips", "events", "every"],
 )
 def test_the_same_noise_gives_the_same_release(spark: SparkSession, options: dict[str, Any]) -> None:
     """Tables, receipt and ranking do not tell which engine made them, but where they say so."""

@@ -124,12 +124,26 @@ def check_edited_copies(folder: Path, copies: int, seed: int) -> int:
         else:
             assert said == expected
     assert all(error.hint and len(str(error)) < 2000 for error in refusals)
+    print(f"ledgers refused {len(refusals)}, with the same meaning {copies - len(refusals)}")  # noqa: T201 - for the record
     return len(refusals)
 
 
 def test_edited_ledgers_are_refused_or_mean_the_same(tmp_path: Path) -> None:
     """Of 40 edited copies none opens with another meaning, and none raises an error of another kind."""
     assert check_edited_copies(tmp_path, 40, seed=20) >= 20
+
+
+@pytest.mark.parametrize("column", ["events.time", "events.hash", "charges.who", "charges.dataset", "limits.datasets"])
+def test_an_error_that_is_kept_holds_no_lock(tmp_path: Path, column: str) -> None:
+    """A notebook keeps the last error with its frames: the file is free for a backup all the same."""
+    path = written(tmp_path / "a.ledger")
+    table, name = column.split(".")
+    edit(path, f"UPDATE {table} SET {name} = CAST(x'ff00fe' AS TEXT) WHERE rowid = (SELECT max(rowid) FROM {table})")
+    with pytest.raises(LedgerError) as kept:
+        Ledger(path)
+    with closing(sqlite3.connect(path, timeout=0)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+    assert kept.value.hint
 
 
 @pytest.mark.full

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from ddpmi import Bounds, Budget, InputError, Plan
 from ddpmi._typing import TABLES
-from ddpmi.planning.calibration import sensitivities
 from ddpmi.privacy.accounting import epsilon_for
 from ddpmi.privacy.noise import DiscreteLaplace
 
@@ -25,7 +24,7 @@ def plan(**options: object) -> Plan:
 def test_laplace_epsilons_sum_to_the_budget() -> None:
     """Sensitivity over scale, summed over tables, never exceeds epsilon and uses it up."""
     made = plan(mechanism="laplace").calibration
-    moved = sensitivities(made.bounding)
+    moved = made.sensitivities
     used = sum(moved[name].l1 / made.tables[name].mechanism.scale for name in TABLES)
     assert 1 - Fraction(1, 10**12) < used <= 1
 
@@ -33,7 +32,7 @@ def test_laplace_epsilons_sum_to_the_budget() -> None:
 def test_gaussian_rhos_convert_to_the_budget() -> None:
     """The rho of all tables converts to at most epsilon at half of delta, and nearly reaches it."""
     made = plan(mechanism="gaussian").calibration
-    moved = sensitivities(made.bounding)
+    moved = made.sensitivities
     rho = sum(moved[name].l2_squared / (2 * made.tables[name].mechanism.variance) for name in TABLES)
     assert rho <= made.cost.rho
     assert Fraction(999, 1000) < epsilon_for(rho, Fraction(1, 2 * 10**6)) <= 1
@@ -53,8 +52,21 @@ def test_auto_takes_the_lower_threshold(pairs: int, expected: str) -> None:
 
 def test_labels_widen_the_noise_of_features() -> None:
     """A unit under m labels moves one feature's sum by up to m pairs; forgetting it is the classic bug."""
-    one, five = (plan(labels=m, mechanism="gaussian").calibration.tables["features"].mechanism.variance for m in (1, 5))
+    one, five = (
+        plan(labels=m, mechanism="gaussian", space="events").calibration.tables["features"].mechanism.variance
+        for m in (1, 5)
+    )
     assert 4.99 < five / one < 5.01
+
+
+@pytest.mark.parametrize(("labels", "pairs", "times"), [(1, 50, 1), (5, 50, 5), (5, 3, 3)])
+def test_units_widen_the_noise_of_labels_alone(labels: int, pairs: int, times: int) -> None:
+    """A unit under m labels adds its weight to min(m, K) of them, and still once to each feature and to the total."""
+    one, several = (
+        plan(labels=m, pairs=pairs, mechanism="gaussian", space="units").calibration.tables for m in (1, labels)
+    )
+    grown = {name: several[name].mechanism.variance / one[name].mechanism.variance for name in TABLES}
+    assert grown == {"pairs": 1, "features": 1, "labels": pytest.approx(times), "total": 1}
 
 
 def test_one_row_per_unit_needs_less_noise_for_labels() -> None:
@@ -102,12 +114,13 @@ def test_delta_zero_is_refused() -> None:
     pairs=st.integers(1, 300),
     labels=st.integers(1, 10),
     mechanism=st.sampled_from(["laplace", "gaussian"]),
+    space=st.sampled_from(["events", "units"]),
 )
-def test_every_plan_spends_at_most_its_budget(epsilon, delta, pairs, labels, mechanism) -> None:
+def test_every_plan_spends_at_most_its_budget(epsilon, delta, pairs, labels, mechanism, space) -> None:
     """For all parameters the noise costs no more than epsilon and delta, and T exceeds one unit's weight."""
     budget = Budget(epsilon, delta)
-    made = plan(budget=budget, pairs=pairs, labels=labels, mechanism=mechanism).calibration
-    moved = sensitivities(made.bounding)
+    made = plan(budget=budget, pairs=pairs, labels=labels, mechanism=mechanism, space=space).calibration
+    moved = made.sensitivities
     if mechanism == "laplace":
         assert sum(moved[name].l1 / made.tables[name].mechanism.scale for name in TABLES) <= budget.epsilon
     else:
@@ -121,6 +134,6 @@ def test_units_with_one_pair_are_counted_on_the_grid_of_the_counts() -> None:
     """No weight is needed, so one unit moves a sum by its value alone, and noise is drawn on whole counts."""
     made = plan(pairs=1, distinct="units").calibration
     assert made.bounding.g == 0
-    assert sensitivities(made.bounding)["pairs"].l1 == 1
+    assert made.sensitivities["pairs"].l1 == 1
     assert isinstance(made.tables["pairs"].mechanism, DiscreteLaplace)
     assert plan(pairs=1).calibration.bounding.g == 8

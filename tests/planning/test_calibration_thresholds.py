@@ -181,7 +181,7 @@ def test_no_unit_leaves_the_noise_more_often_than_allowed(
     """For every contribution of one unit within the declared norms, sums leave the bounded noise with at most its part of delta."""
     grid = table != "pairs"
     made = plan(pairs=3, labels=labels, clip=4, grid=grid, mechanism=mechanism).calibration
-    noise, moved = made.tables[table], sensitivities(made.bounding)[table]
+    noise, moved = made.tables[table], made.sensitivities[table]
     bound = bound_of(noise)
     keys = min(labels, made.bounding.most_pairs) if table == "labels" else made.bounding.most_pairs
     sizes = sizes[:keys]
@@ -219,8 +219,8 @@ def assert_smallest(noise: TableNoise, linf: int, most: int, allowed: float) -> 
 def test_every_threshold_of_the_papers_way_is_the_smallest_that_its_part_of_delta_allows() -> None:
     """With thresholds on three tables each takes a third of half of delta: one lower and a lone unit shows too often."""
     for options in ({"strategy": "sample"}, {"strategy": "sample", "labels": 3}, {"pairs": 1, "distinct": "units"}):
-        made = plan(thresholds="every", mechanism="laplace", **({"pairs": 50} | options)).calibration
-        moved = sensitivities(made.bounding)
+        made = plan(thresholds="every", mechanism="laplace", **({"pairs": 50, "space": "events"} | options)).calibration
+        moved = made.sensitivities
         keys = {"features": made.bounding.most_pairs, "labels": made.bounding.bounds.labels}
         allowed = math.log(1e-6 / 6)
         for table, most in keys.items():
@@ -235,7 +235,7 @@ def test_every_threshold_of_the_papers_way_is_the_smallest_that_its_part_of_delt
 def test_a_grid_divides_delta_between_features_and_labels(mechanism: str, space: str) -> None:
     """Each bound is the smallest, within half a percent, that a quarter of delta allows; pairs have none."""
     made = plan(pairs=4, labels=2, grid=True, mechanism=mechanism, space=space).calibration
-    moved = sensitivities(made.bounding, units=space == "units")
+    moved = made.sensitivities
     # In units space all pairs of a unit weigh the same in features, which allows a lower threshold than this one.
     keys = {"labels": 2} if space == "units" else {"labels": 2, "features": made.bounding.most_pairs}
     for table, most in keys.items():
@@ -270,7 +270,7 @@ def shapes(made: Calibration, table: str, *, units: bool) -> set[tuple[int, ...]
             "labels": [p for p in partitions(t, t) if len(p) <= bounds.labels],
         }[table]
         for part in parts:
-            once = {"features": (weight,) * len(part), "labels": (1,) * len(part)} if units else {}
+            once = {"features": (weight,) * len(part), "labels": (weight,) * len(part)} if units else {}
             found.add(once.get(table, tuple(count * weight for count in part)))
     return found
 

@@ -6,9 +6,11 @@ import hashlib
 import json
 from fractions import Fraction
 
+import pyarrow as pa
 import pytest
 import sqlglot
 
+import ddpmi
 from ddpmi import Bounds, Budget, InputError, Plan
 from ddpmi.pipeline.dialects import DUCKDB
 from ddpmi.planning.plan import default_shares
@@ -33,6 +35,68 @@ def test_a_plan_survives_a_round_trip(options: dict[str, object]) -> None:
     plan = Plan(**{"budget": BUDGET, "bounds": Bounds(pairs=50), **options})
     restored = Plan.from_dict(plan.to_dict())
     assert (restored, restored.digest) == (plan, plan.digest)
+
+
+#: What an earlier version wrote for a plan with three pairs and two labels, Gaussian noise and defaults.
+OLD_DIGESTS = {
+    "events": "032076b9068e7d063efcc9613940d90ce46de7ed2866c24849676963d8e949a4",
+    "units": "2b20183e87dae1d121bdd79ae6cdf52628033861f6b4f1e2a7ca837413c35a66",
+}
+
+
+def old_plan(space: str) -> Plan:
+    """A plan as an earlier version wrote it, without the field that says how units are counted."""
+    made = Plan(budget=BUDGET, bounds=Bounds(pairs=3, labels=2), mechanism="gaussian", space=space)
+    return Plan.from_dict({name: value for name, value in made.to_dict().items() if name != "weighted"})
+
+
+@pytest.mark.parametrize("space", OLD_DIGESTS)
+def test_old_plans_keep_their_digest_and_their_meaning(space: str) -> None:
+    """Those that count events are plans of today; those that count units have labels and total on the grid 1."""
+    old = old_plan(space)
+    assert (old.space, old.digest) == (space, OLD_DIGESTS[space])
+    now = Plan(budget=BUDGET, bounds=Bounds(pairs=3, labels=2), mechanism="gaussian", space=space)
+    assert (old == now) == (space == "events")
+    if space == "units":
+        moved = old.calibration.sensitivities
+        assert [moved[name].l2_squared for name in ("labels", "total")] == [2, 1]
+        assert (old.step_of("labels"), old.step_of("pairs")) == (1, Fraction(1, 256))
+        assert now.step_of("labels") == Fraction(1, 256)
+
+
+def test_an_old_plan_that_counts_units_is_not_released_again() -> None:
+    """Its sums are no longer computed, and a release of it would mean something else."""
+    with pytest.raises(InputError, match="as an older version did"):
+        old_plan("units").steps()
+
+
+def test_an_old_plan_shares_no_pass_with_a_new_one() -> None:
+    """Its noise is made for one count in labels and in the total, where the sums of today move by 256."""
+    rows = pa.table({"unit": ["u"], "feature": ["f"], "label": ["x"]})
+    now = Plan(budget=BUDGET, bounds=Bounds(pairs=3, labels=2), mechanism="gaussian", space="units")
+    assert now.sums != old_plan("units").sums
+    with pytest.raises(InputError, match="sum differently"):
+        ddpmi.release_many(ddpmi.observe(rows), [now, old_plan("units")], ledger=None)
+    with pytest.raises(InputError, match="as an older version did"):
+        ddpmi.release(ddpmi.observe(rows), old_plan("units"), ledger=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "space"),
+    [
+        ({}, "units"),
+        ({"bounds": Bounds(pairs=3, clip=5)}, "events"),
+        ({"marginals": "other"}, "events"),
+        ({"space": "events"}, "events"),
+        ({"space": "units"}, "units"),
+        ({"bounds": Bounds(pairs=1), "distinct": "units"}, "units"),
+    ],
+)
+def test_units_are_counted_unless_something_speaks_for_events(options: dict[str, object], space: str) -> None:
+    """A clip, the remainders, or the plan itself; the paper's way too. The stored plan says which."""
+    made = Plan(**{"budget": BUDGET, "bounds": Bounds(pairs=3), **options})
+    assert (made.space, made.to_dict()["space"]) == (space, space)
+    assert Plan.paper(budget=BUDGET, bounds=Bounds(pairs=3)).space == "events"
 
 
 def test_any_changed_parameter_changes_the_digest() -> None:

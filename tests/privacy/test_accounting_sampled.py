@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import ddpmi
 from ddpmi import Bounds, Budget, InputError, Ledger, Plan, observe
 from ddpmi._typing import TABLES
-from ddpmi.planning.calibration import sensitivities
 from ddpmi.privacy.accounting import Cost, Limit, Total, admits, amplified_epsilon, coin_bound, inner_budget
 from ddpmi.privacy.noise import DiscreteLaplace
 from ddpmi.testing import _salt, exact_sums, hostile_rows, seeded_release, sensitivity_replay, threshold_check
@@ -170,7 +169,7 @@ def test_lone_units_show_no_more_often_than_sampled_delta(mechanism: str) -> Non
 def test_the_noise_is_made_for_the_inner_budget(mechanism: str) -> None:
     """Scales pay for no more than the inner epsilon, which is larger than the budget's."""
     made = plan(mechanism=mechanism)
-    moved, tables = sensitivities(made.calibration.bounding), made.calibration.tables
+    moved, tables = made.calibration.sensitivities, made.calibration.tables
     assert made.inner_budget.epsilon > made.budget.epsilon
     if mechanism == "laplace":
         used = sum(moved[name].l1 / tables[name].mechanism.scale for name in TABLES)

@@ -35,7 +35,7 @@ def test_a_ranking_is_drawn_best_first() -> None:
         (row["mi"], row["mi_low"], row["mi_high"]) for row in rows
     ]
     assert spec["layer"][0]["encoding"]["y"]["sort"] == [v["name"] for v in values]
-    assert spec["title"]["subtitle"] == ranking.promise
+    assert spec["title"]["subtitle"][0] == ranking.promise
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])

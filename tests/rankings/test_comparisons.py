@@ -36,6 +36,7 @@ KEYS = [
     "direction_error",
     "bands",
     "labels",
+    "changes",
 ]
 
 
@@ -116,7 +117,9 @@ def test_labels_are_compared_by_their_best_20(*, presence: bool) -> None:
     """Each label's overlap is that of two sets of at most 20 features; the mean is over labels."""
     a, b = rank(exact_release(words(60, 1, 0))), rank(exact_release(words(60, 2, 40)))
     got = compare(a, b)
-    assert [label["label"] for label in got.labels] == ["x", "y", "z"]
+    assert {label["label"] for label in got.labels} == {"x", "y", "z"}
+    sizes = [label["total"] for label in got.labels]
+    assert sizes == sorted(sizes, reverse=True)
     for label in got.labels:
         mine, theirs = (top_of(side, label["label"], presence=presence) for side in (a, b))
         expected = len(mine & theirs) / len(mine)

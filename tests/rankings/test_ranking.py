@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddpmi.errors import InputError, InputNotFound, ReleaseError
-from ddpmi.rankings.cells import COLUMNS, places_in_groups, round_significant
+from ddpmi.rankings.cells import COLUMNS, NUMBERS, places_in_groups, round_significant
 from ddpmi.rankings.ranking import Direction, Per, Ranking, rank
 from ddpmi.releases.receipts import Origin, exact_receipt
 from ddpmi.releases.release import Release
@@ -100,7 +100,8 @@ def test_columns_and_types() -> None:
     kinds = {name: str(table.schema.field(name).type) for name in COLUMNS}
     assert {kinds[name] for name in ("label", "feature", "direction")} == {"string"}
     assert {kinds[name] for name in ("rank", "rank_in_label", "rank_in_feature")} == {"int64"}
-    assert {kinds[name] for name in COLUMNS[6:]} == {"double"}
+    assert {kinds[name] for name in NUMBERS} == {"double"}
+    assert (kinds["clear"], kinds["note"]) == ("bool", "string")
 
 
 def test_numbers_of_one_row_by_hand() -> None:
@@ -281,9 +282,16 @@ def test_files_give_the_rows_back(tmp_path: Path, *, private: bool) -> None:
     with ranking.save(tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
         read = list(csv.DictReader(file))
     typed = [
-        {name: type(value)(line[name]) for name, value in row.items()} for row, line in zip(rows, read, strict=True)
+        {name: typed_as(value, line[name]) for name, value in row.items()} for row, line in zip(rows, read, strict=True)
     ]
     assert typed == rows
+
+
+def typed_as(value: Any, written: str) -> Any:
+    """Read a cell of a CSV file as the type of the value that was written."""
+    if value is None or isinstance(value, bool):
+        return {"": None, "true": True, "false": False}[written]
+    return type(value)(written)
 
 
 def test_scores_leave_in_every_form(tmp_path: Path) -> None:
@@ -294,9 +302,10 @@ def test_scores_leave_in_every_form(tmp_path: Path) -> None:
     assert json.loads(ranking.save(tmp_path / "r.json").read_text(encoding="utf-8")) == rows
     assert ranking.to_arrow().schema.metadata[b"ddpmi.score"] == b"chi2"
     assert tuple(ranking.to_pandas().columns) == (*COLUMNS, "score")
-    assert ranking.to_text().splitlines()[1].split()[:5] == ["rank", "label", "feature", "direction", "score"]
+    heads = next(line.split() for line in ranking.to_text().splitlines() if line.startswith("feature"))
+    assert heads == ["feature", "label", "inside", "outside", "times", "score", "rank", "mi", "(nats)"]
     assert '<th scope="col">score</th>' in ranking._repr_html_()
-    assert f"{rows[0]['score']:.4g}" in ranking.to_text()
+    assert f"{rows[0]['score']:.3g}" in ranking.to_text()
 
 
 def test_wrong_scores_are_refused() -> None:
@@ -368,7 +377,7 @@ def test_text_names_the_promise_and_fits() -> None:
     lines = text.splitlines()
     assert lines[0].startswith("Differentially private: epsilon=1, delta=1e-07")
     assert all(len(line) <= 100 for line in lines[1:])
-    assert lines[-2] == "30 pairs, 20 shown"
+    assert "30 pairs, 20 shown" in lines
     assert lines[-1].startswith("Stable top, 95% sure: ")
 
 

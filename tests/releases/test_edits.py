@@ -33,7 +33,7 @@ from ddpmi._typing import KEYS
 from ddpmi.errors import OldReleaseWarning
 from ddpmi.releases.digests import digests_of
 from ddpmi.releases.receipts import describe
-from tests.support.edits import edited_bytes, edited_receipt, edited_table
+from tests.support.edits import edited_bytes, edited_receipt, edited_table, write_receipt
 from tests.support.release_fixtures import two_groups
 
 if TYPE_CHECKING:
@@ -71,14 +71,13 @@ def use(folder: Path) -> list[object]:
 
 def sealed(folder: Path) -> None:
     """Let the receipt list the files as they are now, as a stranger can who writes both."""
-    file = folder / "receipt.json"
     files = sorted(path for name in KEYS for path in (folder / name).glob("*.parquet"))
     digests = {name: digest.to_dict() for name, digest in digests_of(folder, files).items()}
-    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | {"files": digests}), "utf-8")
+    write_receipt(folder, json.loads((folder / "receipt.json").read_text("utf-8")) | {"files": digests})
 
 
 def check_receipts(folder: Path, tmp_path: Path, count: int, seed: int) -> Counter[str]:
-    """Edit receipts. With the ledger's digest all are refused; without it, what is accepted is valid and can be used."""
+    """Edit receipts: all are refused that say something else, by the ledger's digest and without it."""
     whole, source, seen = Release.load(folder), random.Random(seed), Counter[str]()
     raw = (folder / "receipt.json").read_bytes()
     place = shutil.copytree(folder, tmp_path / "copy")
@@ -87,8 +86,29 @@ def check_receipts(folder: Path, tmp_path: Path, count: int, seed: int) -> Count
         if edited == raw:
             continue
         (place / "receipt.json").write_bytes(edited)
-        with pytest.raises((ReleaseError, DdpmiError)):
+        with pytest.raises(DdpmiError):
             Release.load(place, receipt_digest=whole.receipt_digest)
+        try:
+            use(place)
+        except (DdpmiError, OldReleaseWarning):  # the format may have become 1
+            seen["refused"] += 1
+        else:
+            assert json.dumps(Release.load(place).receipt) == json.dumps(whole.receipt)
+            seen["same"] += 1
+    return seen
+
+
+def check_resealed(folder: Path, tmp_path: Path, count: int, seed: int) -> Counter[str]:
+    """Edit values of receipts, and their digests with them: our errors alone, and what is accepted can be used."""
+    source, seen = random.Random(seed), Counter[str]()
+    raw = (folder / "receipt.json").read_bytes()
+    place = shutil.copytree(folder, tmp_path / "resealed")
+    while seen.total() < count:
+        try:
+            receipt = json.loads(edited_receipt(raw, source))
+            write_receipt(place, receipt)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue  # no digest can be computed
         try:
             use(place)
         except DdpmiError:
@@ -159,10 +179,12 @@ def check_sealed(folder: Path, tmp_path: Path, count: int, seed: int) -> dict[st
 
 
 def test_edited_receipts(private: Path, exact_one: Path, tmp_path: Path) -> None:
-    """40 edited receipts give our errors alone."""
+    """40 edited receipts are refused, or say the same; 40 with a new digest give our errors alone."""
     for number, folder in enumerate((private, exact_one)):
         seen = check_receipts(folder, tmp_path / str(number), QUICK // 2, seed=number)
-        assert seen["refused"] > QUICK // 4
+        assert seen["refused"] > QUICK // 2 - 4
+        seen = check_resealed(folder, tmp_path / str(number), QUICK // 2, seed=number)
+        assert seen["refused"] > QUICK // 8
 
 
 def test_edited_table_files(private: Path, tmp_path: Path) -> None:
@@ -173,13 +195,17 @@ def test_edited_table_files(private: Path, tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_five_hundred_edits(private: Path, exact_one: Path, tmp_path: Path) -> None:
-    """500 edited receipts, 500 edited files, and 500 files with a new receipt: none is accepted with changed meaning."""
+    """500 edited receipts and 500 edited files: none is accepted with changed meaning. The same with new digests: our errors."""
     seen = check_receipts(private, tmp_path / "1", FULL // 2, seed=11)
     seen += check_receipts(exact_one, tmp_path / "2", FULL // 2, seed=12)
+    resealed = check_resealed(private, tmp_path / "1", FULL // 2, seed=15)
+    resealed += check_resealed(exact_one, tmp_path / "2", FULL // 2, seed=16)
     files = check_bytes(private, tmp_path / "3", FULL, seed=13)
     both = check_sealed(private, tmp_path, FULL, seed=14)
-    print(f"receipts {dict(seen)}, files refused {files}, files with their digests {both}")  # noqa: T201 - for the note
+    print(f"receipts {dict(seen)}, with a new digest {dict(resealed)}")  # noqa: T201 - for the record of long checks
+    print(f"files refused {files}, files with their digests {both}")  # noqa: T201 - for the record of long checks
     assert seen["refused"] > FULL * 3 // 4
+    assert resealed["refused"] > FULL // 2
     assert files > FULL * 9 // 10
     assert both["refused"] > FULL // 2
 
@@ -232,17 +258,44 @@ def test_the_ledgers_digest_protects_the_receipt(private: Path, tmp_path: Path) 
         Release.load(place, receipt_digest=known)
 
 
-def test_a_release_of_format_1_opens_with_a_warning(private: Path, tmp_path: Path) -> None:
+def aged(folder: Path, number: int) -> Path:
+    """Make a release of events, and write its receipt as an older version did."""
+    plan = Plan(budget=Budget(5, 1e-6), bounds=Bounds(pairs=3), space="events")
+    ledger = Ledger(folder / "test.ledger", limit=Budget(1000, 1e-2))
+    release(observe(two_groups(4000)), plan, ledger=ledger, to=folder / "old")
+    receipt = json.loads((folder / "old" / "receipt.json").read_text("utf-8"))
+    newer = {"columns", "weighted", "digest"} | ({"files", "filtered"} if number == 1 else set())
+    kept = {name: value for name, value in receipt.items() if name not in newer}
+    write_receipt(folder / "old", kept | {"format": number})
+    return folder / "old"
+
+
+def test_a_release_of_format_1_opens_with_a_warning(tmp_path: Path) -> None:
     """It has no digests, so the warning says that nothing shows a change. Saved again, it has the new format."""
-    place = shutil.copytree(private, tmp_path / "copy")
-    receipt = json.loads((place / "receipt.json").read_text("utf-8"))
-    del receipt["files"], receipt["filtered"]
-    (place / "receipt.json").write_text(json.dumps(receipt | {"format": 1}), "utf-8")
     with pytest.warns(OldReleaseWarning, match="old format 1"):
-        found = Release.load(place)
+        found = Release.load(aged(tmp_path, 1))
     again = Release.load(found.save(tmp_path / "again"))
-    assert (again.receipt["format"], again.receipt["filtered"], len(again.receipt["files"])) == (2, None, 4)
+    assert (again.receipt["format"], again.receipt["filtered"], len(again.receipt["files"])) == (3, None, 4)
     assert again.pairs.equals(found.pairs)
+
+
+def test_a_release_of_format_2_opens(tmp_path: Path) -> None:
+    """It has the digests of its files, and neither its own digest nor names of columns. Saved again, it has the new format."""
+    found = Release.load(aged(tmp_path, 2))
+    again = Release.load(found.save(tmp_path / "again"))
+    assert (again.receipt["format"], again.receipt["weighted"]) == (3, False)
+    assert again.receipt["columns"] == dict.fromkeys(("unit", "feature", "label", "value"))
+    assert again.pairs.equals(found.pairs)
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, "files"), (1, "digest"), (2, "digest"), (2, "weighted")])
+def test_an_older_format_has_no_newer_fields(tmp_path: Path, number: int, name: str) -> None:
+    """So a new receipt cannot be passed off as an old one by its format alone."""
+    place = aged(tmp_path, number)
+    receipt = json.loads((place / "receipt.json").read_text("utf-8"))
+    write_receipt(place, receipt | {name: False})
+    with pytest.raises(ReleaseError, match=f"format {number} has no {name}"):
+        Release.load(place)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +312,11 @@ def test_a_release_of_format_1_opens_with_a_warning(private: Path, tmp_path: Pat
         (("tables", "pairs", "threshold"), None),
         (("grid", "g"), 4000),
         (("grid", "step"), 0),
-        (("space",), "units"),
+        (("space",), "events"),
+        (("weighted",), False),
+        (("weighted",), 1),
+        (("columns",), {"unit": "unit"}),
+        (("columns", "label"), 7),
         (("created",), "yesterday"),
         (("ledger", "left", "epsilon"), float("inf")),
         (("files", "pairs/part-0.parquet", "bytes"), True),
@@ -276,7 +333,10 @@ def test_values_that_contradict_are_refused(
     for key in path[:-1]:
         holder = holder[key]
     holder[path[-1]] = value
-    (place / "receipt.json").write_text(json.dumps(receipt), "utf-8")
+    if value == value and value != float("inf"):  # noqa: PLR0124 - NaN has no digest
+        write_receipt(place, receipt)
+    else:
+        (place / "receipt.json").write_text(json.dumps(receipt), "utf-8")
     with pytest.raises(ReleaseError, match="receipt"):
         Release.load(place)
 

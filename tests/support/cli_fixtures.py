@@ -19,7 +19,8 @@ import ddpmi
 from ddpmi.cli import main
 from ddpmi.ledger.ledger import Ledger
 
-SRC = Path(__file__).resolve().parents[2] / "src"
+#: The sources under test: a copy of them, where a mutant is tested.
+SRC = Path(ddpmi.__file__).resolve().parents[1]
 CANARY = "canary"
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 PAIRS = ("--pairs", "2")

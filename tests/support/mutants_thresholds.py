@@ -6,6 +6,13 @@ from tests.support.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "labels of units take the weight of the heaviest unit",
+        "planning/calibration.py",
+        "weights = range(max(1, weight_of_equal_pairs(bounding, most)), moved.linf)",
+        "weights, light = range(0), (1.0, weight_of_equal_pairs(bounding, most))",
+        "planning/test_calibration_thresholds.py -k gives_itself_away",
+    ),
+    Mutant(
         "pairs that share a label count as one each",
         "planning/calibration.py",
         "not moved.single or most == 1",

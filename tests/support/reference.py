@@ -70,22 +70,45 @@ def weight(values: list[int], bounding: Bounding) -> int:
     return math.floor(min(math.sqrt(k * c * c * full * full / ss), 2 * k * c * full / s) * margin)
 
 
-def joint(rows: Iterable[tuple[Any, ...]], bounding: Bounding, salt: str) -> dict[tuple[str, str], int]:
-    """Sum the bounded contributions of rows (unit, feature, label[, value])."""
+def contributions(
+    rows: Iterable[tuple[Any, ...]], bounding: Bounding, salt: str
+) -> dict[str, dict[tuple[str, str], int]]:
+    """Bound what each unit contributes to each pair, from rows (unit, feature, label[, value])."""
     units: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for unit, feature, label, *value in rows:
         if None not in (unit, feature, label) and _samples(bounding, salt, unit):
             units[unit][feature, label] += level(value[0], bounding) if bounding.valued else 1
-    sums: Counter[tuple[str, str]] = Counter()
+    found = {}
     for unit, counts in units.items():
         most = bounding.bounds.levels if bounding.bounds else math.inf
         pairs = {pair: (min(q, most) if bounding.valued else 1) for pair, q in counts.items() if q > 0}
         if bounding.bounds is not None:
             pairs = _capped(unit, pairs, bounding, salt)
         w = weight(list(pairs.values()), bounding) if pairs else 0
-        for pair, v in pairs.items():
-            sums[pair] += int(v) * w
+        found[unit] = {pair: int(v) * w for pair, v in pairs.items()}
+    return found
+
+
+def joint(rows: Iterable[tuple[Any, ...]], bounding: Bounding, salt: str) -> dict[tuple[str, str], int]:
+    """Sum the bounded contributions of all units."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for pairs in contributions(rows, bounding, salt).values():
+        sums.update(pairs)
     return dict(sums)
+
+
+def population(
+    rows: Iterable[tuple[Any, ...]], bounding: Bounding, salt: str
+) -> tuple[dict[str, int], dict[str, int], int]:
+    """Sum the weight of each unit once for each of its features, once for each of its labels, and once in all."""
+    features, labels, total = Counter[str](), Counter[str](), 0
+    for pairs in contributions(rows, bounding, salt).values():
+        if pairs:
+            (w,) = set(pairs.values())
+            total += w
+            features.update(dict.fromkeys({feature for feature, _ in pairs}, w))
+            labels.update(dict.fromkeys({label for _, label in pairs}, w))
+    return dict(features), dict(labels), total
 
 
 def _capped(unit: str, pairs: dict[tuple[str, str], Any], bounding: Bounding, salt: str) -> dict[tuple[str, str], Any]:

@@ -19,6 +19,7 @@ from ddpmi.errors import BudgetExceeded, InputError, ReleaseError, check_count
 from ddpmi.pipeline.bounds import Bounds, dataset_name
 from ddpmi.pipeline.seeds import SEED, Seed, check_reachable, seed_names, top_features
 from ddpmi.pipeline.steps import Expression
+from ddpmi.planning.forecasts import units_needed
 from ddpmi.planning.plan import Plan
 from ddpmi.privacy.accounting import Limit, Total, admits
 from ddpmi.privacy.budget import Budget, shortest
@@ -464,16 +465,13 @@ class Cascade:
         for number, fold in enumerate(self.folds, start=1):
             budget = fold.plan.budget
             totals.setdefault(fold.dataset, []).append(budget)
-            units = fold.plan.calibration
-            needed = (
-                "every listed pair is released"
-                if not units.units_to_show
-                else f"a pair needs about {units.threshold_in_units:.0f} units"
+            needed = " and ".join(
+                f"a {table.removesuffix('s')} needs {units}" for table, units in units_needed(fold.plan).items()
             )
             lines += [
                 f"  {number} {fold.name}: epsilon={shortest(budget.epsilon)}, delta={shortest(budget.delta)} of dataset {fold.dataset!r}",
                 f"    labels: {fold.labels()}",
-                f"    noise: {fold.plan.mechanism_name}, {needed}; release id {self.release_id(fold)}",
+                f"    noise: {fold.plan.mechanism_name}, {needed or 'every listed pair is released'}; release id {self.release_id(fold)}",
             ]
         if self.repeat > 1:
             first = next(fold.name for fold in self.folds if fold.after is None)
@@ -628,12 +626,12 @@ class _Found:
 
 
 def _clear(rankings: Sequence[Ranking], fold: Fold) -> list[str]:
-    """Return the features of all rounds that a repeated fold starts from: the best whose information is clear of zero."""
+    """Return the features of all rounds that a repeated fold starts from: the best that are clear of the noise."""
     label = SEED if fold.of is None else fold.of
     found: dict[str, None] = {}
     for ranking in rankings:
         rows = ranking.top(fold.top, per="label", direction="presence").to_dicts()
-        found |= dict.fromkeys(str(row["feature"]) for row in rows if row["label"] == label and row["mi_low"] > 0)
+        found |= dict.fromkeys(str(row["feature"]) for row in rows if row["label"] == label and row["clear"])
     return list(found)
 
 

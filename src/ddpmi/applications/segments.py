@@ -57,7 +57,7 @@ class Segment:
     guarantee: Mapping[str, Any] | None = None
     """What the release promises."""
     unclear: int = 0
-    """How many of the features may owe their place to noise: the interval of their mutual information begins at 0."""
+    """How many of the features are not clear of the noise."""
 
     def __post_init__(self) -> None:
         key_list(self.features, "feature")
@@ -143,7 +143,7 @@ def segment(found: Release | Ranking, *, label: str, top: int = 20, at_least: in
         label: The label.
         top: How many of its best features.
         at_least: How many different ones of them a unit must show.
-        clear: Leave out features whose mutual information is not clear of zero.
+        clear: Leave out features that are not clear of the noise.
 
     Raises:
         InputError: The label is not in the release, or it has too few such features.
@@ -158,7 +158,7 @@ def segment(found: Release | Ranking, *, label: str, top: int = 20, at_least: in
             f"The ranking has no feature that is more frequent with the label {label!r} than without it.",
             hint=Hint(do="name a label of the ranking", python="ranking.top(3, per='label')", cli="ddpmi rank DIR"),
         )
-    kept = [row for row in rows if row["mi_low"] > 0 or not clear]
+    kept = [row for row in rows if row["clear"] or not clear]
     if len(kept) < at_least:
         raise InputError(
             f"The label {label!r} has {len(kept)} {'clear ' if clear else ''}features, and {at_least} are needed.",
@@ -172,7 +172,7 @@ def segment(found: Release | Ranking, *, label: str, top: int = 20, at_least: in
         release_id=None if release is None else release.release_id,
         private=ranking.private,
         guarantee=ranking.guarantee,
-        unclear=sum(row["mi_low"] <= 0 for row in kept),
+        unclear=sum(not row["clear"] for row in kept),
     )
 
 

@@ -1,8 +1,9 @@
 """A simulation of a plan before budget is spent: generated tables of a declared shape get noise, and are ranked and compared.
 
 No data is read: the shape comes from public hints only. Features follow Zipf's law, labels are skewed, and each feature
-is more frequent in one label, as in ``datasets.paper_shape``. Counts are Poisson; the noise is that of the plan, from a
-seeded stream.
+is more frequent in one label, as in ``datasets.paper_shape``. All units have the same number of pairs, under the same number
+of labels. Counts are Poisson; the noise is that of the plan, from a seeded stream. Of labels that the plan names (``labels_only``)
+it is assumed that they are the largest ones.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddpmi.errors import LONGEST_LIST, Hint, InputError, check_count
-from ddpmi.pipeline.contributions import weight_of_equal_pairs
+from ddpmi.planning.forecasts import units_to_show, usual_weight
 from ddpmi.planning.suggest import Hints
 from ddpmi.privacy.budget import Budget
 from ddpmi.privacy.noise import add_noise
@@ -52,7 +53,7 @@ class Simulation:
     rows: tuple[dict[str, Any], ...]
     """One row for each epsilon.
 
-    epsilon, mechanism, threshold (in units), visible (number of released pairs);
+    epsilon, mechanism, threshold (in usual units), visible (number of released pairs);
     kept (fraction of the best true pairs that are released), overlap (fraction of them in the first ``top`` ranks);
     rank_error (median) and percentiles, where a suppressed pair gets the rank after the whole list;
     cut_rank_error and cut_percentiles, where it gets the rank after the first ``top`` ranks; and stable_top."""
@@ -111,7 +112,7 @@ def simulate(
         seed: Chooses the generated tables and their noise.
 
     Returns:
-        Expected rank errors and numbers of released pairs. All units are assumed to have the same number of pairs.
+        Expected rank errors and numbers of released pairs.
 
     >>> from ddpmi.pipeline.bounds import Bounds
     >>> from ddpmi.planning.plan import Plan
@@ -125,8 +126,8 @@ def simulate(
         check_count("top", top, most=LONGEST_LIST, hint=Hint(python="top=10_000", cli="--top 10_000"))
     _check_plan(plan)
     plans = [replace(plan, budget=Budget(epsilon, plan.budget.delta)) for epsilon in epsilons]
-    counts = _Counts(shape, np.random.default_rng([seed, shape.units]))
-    reference = rank(counts.exact())
+    counts = _Counts(shape, np.random.default_rng([seed, shape.units]), named=len(plan.labels_only or ()) or None)
+    reference = rank(counts.exact(units=plan.space == "units"))
     top = min(max(len(reference) // 100, 100), 10_000) if top is None else top
     rows = []
     for tried in plans:
@@ -137,7 +138,7 @@ def simulate(
             {
                 "epsilon": float(tried.budget.epsilon),
                 "mechanism": tried.mechanism_name,
-                "threshold": tried.calibration.threshold_in_units,
+                "threshold": next(iter(units_to_show(tried, shape.pairs_per_unit).values()), 0.0),
                 "visible": len(private) + counts.visible_in_tail(tried, source, labels=len(private.coded().labels)),
                 "kept": found.kept,
                 "overlap": found.cut_kept,
@@ -154,10 +155,8 @@ def simulate(
 def _check_plan(plan: Plan) -> None:
     other = {
         "public_features": plan.public_features,
-        "labels_only": plan.labels_only,
         "selection": plan.selection,
         "sample_rate": plan.sample_rate,
-        "space": plan.space == "units",
         "marginals": plan.marginals == "other",
     }
     named = [name for name, value in other.items() if value]
@@ -181,10 +180,11 @@ def _every_pair(features: Flags, labels: Flags) -> tuple[Int64s, Int64s]:
 class _Counts:
     """Generated counts: all pairs of the most common features, and those of a sample of the other features."""
 
-    def __init__(self, hints: Hints, draw: np.random.Generator) -> None:
-        self.hints, self.labels, self.thin = hints, len(hints.shares()), draw
+    def __init__(self, hints: Hints, draw: np.random.Generator, *, named: int | None = None) -> None:
+        self.hints, self.thin = hints, draw
+        self.labels = named or len(hints.shares())
         expected = hints.expected()
-        head = min(max(_CELLS // self.labels, 1), hints.features)
+        head = min(max(_CELLS // len(hints.shares()), 1), hints.features)
         self.counts = self._drawn(expected[:head], draw)
         rest = expected[head:]
         self.each = max(1, len(rest) // _TAIL)
@@ -193,63 +193,88 @@ class _Counts:
         self.beyond = draw.poisson(rest.sum() * hints.shares())
 
     def _drawn(self, expected: Floats, draw: np.random.Generator) -> Int64s:
-        home = draw.integers(0, self.labels, len(expected))
+        home = draw.integers(0, len(self.hints.shares()), len(expected))
         counts: Int64s = draw.poisson(self.hints.cells(expected, home))
         return counts
 
-    def exact(self) -> Release:
-        """Return the exact sums as a release."""
+    def exact(self, *, units: bool) -> Release:
+        """Return the exact sums as a release that counts units or events."""
         receipt = {"private": False, "grid": {"step": 1, "g": 0}, "dataset": "simulated", "plan": None}
-        feature, label = np.nonzero(self.counts)
-        margins = self.counts.sum(axis=1), self.counts.sum(axis=0) + self.beyond
-        return Release(
-            receipt=receipt,
-            tables=self._tables((feature, label, self.counts[feature, label]), margins, sum(margins[1])),
-        )
+        feature, label = np.nonzero(self.counts[:, : self.labels])
+        joint = self.counts[feature, label]
+        features, labels, total = self._margins(self.counts, self.beyond, units=units, labels_per_unit=self._labels())
+        tables = self._tables((feature, label, joint), (features, labels[: self.labels]), total)
+        return Release(receipt=receipt | {"space": "units" if units else "events"}, tables=tables)
 
     def noised(self, plan: Plan, source: Keystream) -> Release:
         """Return what the plan would release from these counts."""
         tables, weight = plan.calibration.tables, self._weight(plan)
-        pairs = None if plan.grid else self._shown(plan, source)
+        read, beyond = self._read(self.counts, plan), self._read(self.beyond, plan)
+        pairs = None if plan.grid else self._shown(read, plan, source)
+        sums = self._margins(read, beyond, units=plan.space == "units", labels_per_unit=self._labels(plan))
         margins = [
-            add_noise(sums * weight, tables[name].mechanism, source)
-            for name, sums in (("features", self.counts.sum(axis=1)), ("labels", self.counts.sum(axis=0) + self.beyond))
+            add_noise(exact * weight, tables[name].mechanism, source)
+            for name, exact in (("features", sums[0]), ("labels", sums[1][: self.labels]))
         ]
         shown = [
-            _reaching(sums, tables[name].threshold) for name, sums in zip(("features", "labels"), margins, strict=True)
+            _reaching(noisy, tables[name].threshold)
+            for name, noisy in zip(("features", "labels"), margins, strict=True)
         ]
-        total = np.array([self.counts.sum() + self.beyond.sum()]) * weight
         if pairs is None:
             feature, label = _every_pair(*shown)
-            joint = add_noise(self.counts[feature, label] * weight, tables["pairs"].mechanism, source)
+            joint = add_noise(read[feature, label] * weight, tables["pairs"].mechanism, source)
         else:
             both = shown[0][pairs[0]] & shown[1][pairs[1]]
             feature, label, joint = (part[both] for part in pairs)
         receipt = private_receipt(
             plan, Origin(dataset="simulated", unit="unit", engine="-", version="-"), release_id="-", ledger={}
         )
-        noisy_total = int(add_noise(total, tables["total"].mechanism, source)[0])
-        return Release(
-            receipt=receipt, tables=self._tables((feature, label, joint), (margins[0], margins[1]), noisy_total)
-        )
+        total = int(add_noise(np.array([sums[2] * weight]), tables["total"].mechanism, source)[0])
+        return Release(receipt=receipt, tables=self._tables((feature, label, joint), (margins[0], margins[1]), total))
 
-    def _shown(self, plan: Plan, source: Keystream) -> tuple[Int64s, Int64s, Int64s]:
+    def _labels(self, plan: Plan | None = None) -> int:
+        """Return under how many labels a unit appears, after a plan's bound."""
+        most = self.hints.labels_per_unit
+        return most if plan is None else min(most, plan.bounds.labels)
+
+    def _margins(
+        self, counts: Int64s, beyond: Int64s, *, units: bool, labels_per_unit: int
+    ) -> tuple[Int64s, Int64s, int]:
+        """Return the sums of features, labels and all: of events, or of units that count once in each.
+
+        Units count once in a feature also where they have it under several labels, which are taken to be independent.
+        """
+        by_feature, by_label = counts.sum(axis=1), counts.sum(axis=0) + beyond
+        if not units:
+            return by_feature, by_label, int(by_label.sum())
+        largest = counts.max(axis=0, initial=0)
+        kept = min(1.0, float(by_label.sum()) / max(1.0, float(self.hints.units * self.hints.pairs_per_unit)))
+        each = max(1.0, kept * self.hints.pairs_per_unit / labels_per_unit)
+        labels = np.maximum(np.rint(by_label / each).astype(np.int64), largest)
+        total = max(round(float(labels.sum()) / labels_per_unit), int(labels.max(initial=0)))
+        if labels_per_unit == 1:
+            return by_feature, labels, total
+        rate = np.clip(by_feature / max(total * labels_per_unit, 1), 0, 1)
+        once = np.rint(total * -np.expm1(labels_per_unit * np.log1p(-np.minimum(rate, 1 - 1e-12)))).astype(np.int64)
+        return np.clip(once, counts.max(axis=1, initial=0), by_feature), labels, total
+
+    def _shown(self, counts: Int64s, plan: Plan, source: Keystream) -> tuple[Int64s, Int64s, Int64s]:
         """Return the pairs above the threshold; with ``complete``, also all other pairs of their features and labels."""
         if not plan.complete:
-            return self._kept(self.counts, plan, source)
+            return self._kept(counts, plan, source)
         noise = plan.calibration.tables["pairs"]
         # proof: completion.redraw (the result is distributed as if the noise of every pair were drawn once)
-        counts = self._read(self.counts, plan)
+        counts = counts[:, : self.labels]
         sums = add_noise(counts * self._weight(plan), noise.mechanism, source)
         seen = (counts > 0) & (sums >= (noise.threshold or 0))
-        listed = np.full(self.labels, plan.public_labels is not None)
+        listed = np.full(self.labels, plan.known_labels is not None)
         feature, label = _every_pair(np.any(seen, axis=1), np.any(seen, axis=0) | listed)
         return feature, label, sums[feature, label]
 
     def visible_in_tail(self, plan: Plan, source: Keystream, *, labels: int) -> int:
         """Estimate the number of released pairs of the features that were only sampled; ``labels`` are released."""
         if not plan.grid:
-            seen = self._kept(self.tail, plan, source)[0]
+            seen = self._kept(self._read(self.tail, plan), plan, source)[0]
             return self.each * (labels * len(np.unique(seen)) if plan.complete else len(seen))
         noise = plan.calibration.tables["features"]
         sums = add_noise(self.tail.sum(axis=1) * self._weight(plan), noise.mechanism, source)
@@ -257,25 +282,30 @@ class _Counts:
 
     def _kept(self, counts: Int64s, plan: Plan, source: Keystream) -> tuple[Int64s, Int64s, Int64s]:
         noise = plan.calibration.tables["pairs"]
-        counts = self._read(counts, plan)
-        feature, label = np.nonzero(counts)
+        feature, label = np.nonzero(counts[:, : self.labels])
         sums = add_noise(counts[feature, label] * self._weight(plan), noise.mechanism, source)
         kept = sums >= (noise.threshold or 0)
         return feature[kept], label[kept], sums[kept]
 
     def _read(self, counts: Int64s, plan: Plan) -> Int64s:
-        """Return the counts after sampling the pairs of units that have more than the plan's bound."""
-        if plan.bounds.strategy != "sample" or self.hints.pairs_per_unit <= plan.bounds.pairs:
+        """Return the counts that the plan's bounds leave: of labels, of pairs that are read, and of pairs that are sampled."""
+        bounds = plan.bounds
+        pairs = self._pairs(plan)
+        most = bounds.pairs if bounds.strategy == "sample" else plan.calibration.bounding.most_pairs
+        part = self._labels(plan) / self.hints.labels_per_unit * min(1.0, most / pairs)
+        if part == 1:
             return counts
-        left: Int64s = self.thin.binomial(counts, plan.bounds.pairs / self.hints.pairs_per_unit)
+        left: Int64s = self.thin.binomial(counts, part)
         return left
+
+    def _pairs(self, plan: Plan) -> int:
+        """Return how many pairs a unit has under the labels that the plan leaves it."""
+        hints = self.hints
+        return max(1, round(hints.pairs_per_unit * self._labels(plan) / hints.labels_per_unit))
 
     def _weight(self, plan: Plan) -> int:
         """Return what one count adds on the grid; units with more pairs than the plan's bound add less."""
-        bounding = plan.calibration.bounding
-        pairs = min(self.hints.pairs_per_unit, bounding.most_pairs)
-        full = 1 << bounding.g
-        return plan.bounds.levels * (weight_of_equal_pairs(bounding, pairs) if pairs > plan.bounds.pairs else full)
+        return usual_weight(plan, self._pairs(plan))
 
     def _tables(self, pairs: tuple[Int64s, Int64s, Int64s], margins: tuple[Int64s, Int64s], total: int) -> MemoryTables:
         import pyarrow as pa

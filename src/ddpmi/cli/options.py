@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step, Table
     from ddpmi.planning.plan import Plan
+    from ddpmi.rankings.ranking import Ranking
 
 
 COLUMNS = Group("Columns and rows: what is counted", sort_key=1)
@@ -63,6 +64,25 @@ NewFolder = Annotated[Path, Parameter(name=["--output", "-o"], metavar="DIR")]
 ReleaseFolder = Annotated[Path, Parameter(name="DIR")]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowOptions:
+    """Which rows of a ranking are read."""
+
+    label: Annotated[tuple[str, ...], Parameter(metavar="NAME", show_default=False)] = ()
+    """Only this label. May be repeated."""
+    clear: Annotated[bool, Parameter(show_default=False)] = False
+    """Only rows that are clear of the noise."""
+
+    def labels_of(self, ranking: Ranking) -> Ranking:
+        """Return the rows of these labels, also those that are not clear."""
+        return ranking.label(*self.label) if self.label else ranking
+
+    def of(self, ranking: Ranking) -> Ranking:
+        """Return these rows of a ranking of these labels."""
+        return ranking.clear() if self.clear else ranking
+
+
 @Parameter(name="*", group=COLUMNS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnOptions:
@@ -91,23 +111,14 @@ class ColumnOptions:
     count: Annotated[str | None, Parameter(metavar="NAME", help=_COUNT_HELP)] = None
     """Column with a number of units, for data in which the units were counted already."""
     space: Literal["events", "units"] | None = None
-    """Count events (the default), or units: each counts once in its label and in the total, and values are ignored."""
-
-    @property
-    def valued(self) -> bool:
-        """Whether rows carry a value."""
-        return self.value is not None or self.value_sql is not None
+    """Count units, each once for each of its features and labels, or events. The default is events with --value, --marginals
+    other and --paper, and units otherwise. --space units ignores values."""
 
     @property
     def need_data(self) -> bool:
         """Whether an option was given that only makes sense with data."""
         names = (self.unit, self.feature, self.label, self.unit_sql, self.feature_sql, self.label_sql, self.where)
         return self.encoding is not None or any(name is not None for name in names)
-
-    @property
-    def counts(self) -> Literal["events", "units"]:
-        """What is counted: events, unless --space is given."""
-        return self.space or "events"
 
     def observe(self, data: list[str] | Table, *, labelled: bool = True, **more: Any) -> Observations:
         """Observe the data: read the schema and no row.
@@ -383,13 +394,22 @@ class PlanOptions:
             "row_local": privacy.row_local,
             "sample_rate": privacy.sample_rate,
             "selection": privacy.selection,
-            "space": self.columns.counts,
+            **({} if self.columns.space is None else {"space": self.columns.space}),
             **self.keys.keywords(),
         }
         if privacy.suggest is not None:
             return self._suggested(Plan, options)
         bounds = self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units")
         return self._plan_maker(Plan)(bounds=bounds, **options)
+
+    @property
+    def pairs_per_unit(self) -> float | None:
+        """How many pairs a usual unit has, where --suggest says it."""
+        from ddpmi.planning.suggest import SUGGESTING, read_hints
+
+        if self.privacy.suggest is None:
+            return None
+        return read_hints(self.privacy.suggest, SUGGESTING).get("pairs_per_unit")
 
     def _suggested(self, plan: type[Plan], options: dict[str, Any]) -> Plan:
         """Return the plan that public hints suggest. Options that were given are kept."""

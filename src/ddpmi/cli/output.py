@@ -15,7 +15,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Self, TextIO
 
 from ddpmi.cli import log
-from ddpmi.rankings.display import cells_of, heads_of
 from ddpmi.text import printable
 
 if TYPE_CHECKING:
@@ -25,13 +24,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
     from ddpmi.ledger.entries import Status
+    from ddpmi.rankings.display import Line
     from ddpmi.rankings.ranking import Ranking
     from ddpmi.releases.release import Release
 
-_PIPE_WIDTH = 120
-_WIDE = 110  # narrower terminals show fewer columns, so that names stay whole
-_ONLY_WIDE = ("interval", "share_out")
-_LEFT_ALIGNED = ("direction", "state", "mechanism", "time")
+_PIPE_WIDTH, _PIPE_HEIGHT = 120, 40
+_DIM, _NORMAL = "\x1b[2m", "\x1b[0m"
+_WIDE = 110  # narrower terminals show fewer columns of a ledger, so that names stay whole
+_LEFT_ALIGNED = ("direction", "verdict", "state", "mechanism", "time")
 #: Why a release may be empty. The same list is printed for every empty release: no row may choose from it.
 EMPTY_CAUSES = (
     "too few units for this epsilon, delta and --pairs",
@@ -158,26 +158,48 @@ def _width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
 
 
-def ranking_table(ranking: Ranking, part: Ranking) -> str:
+def ranking_table(ranking: Ranking, part: Ranking, *, by_label: bool = True) -> str:
     """Write some rows of a ranking as a table, below what the whole ranking promises.
 
     Args:
         ranking: The whole ranking.
         part: The rows to show.
+        by_label: Whether rows are shown label by label; otherwise in the order given.
     """
-    cells = [cells_of(row) for row in part.table.to_pylist()]
-    listed = heads_of(dict.fromkeys(part.columns))
-    columns = [name for name in listed if name not in _ONLY_WIDE or _width() >= _WIDE]
-    heads = [column_head(name, ranking) for name in columns]
-    rows = ([row[name] for name in columns] for row in cells)
-    table = rich_table(heads, rows, names=("label", "feature")) if cells else ""
-    foot = "".join(f"{line}\n" for line in (ranking.order_in_words, ranking.stability) if line)
-    return f"{ranking.promise}\n{table}{len(part)} of {len(ranking)} pairs\n{foot}"
+    from ddpmi.rankings import views
+
+    if by_label:
+        return _drawn(views.sections(ranking, part, width=_width()))
+    return _drawn(views.flat(ranking, part.table.to_pylist(), width=_width()))
+
+
+def ranking_summary(ranking: Ranking, more: Sequence[str]) -> str:
+    """Write the clear findings of each label, at most a screen, and how to see more."""
+    from ddpmi.rankings import views
+
+    height = shutil.get_terminal_size().lines - 1 if sys.stdout.isatty() else _PIPE_HEIGHT
+    return _drawn(views.summary(ranking, width=_width(), height=height, more=more))
+
+
+def _drawn(lines: Iterable[Line]) -> str:
+    """Join lines; on a terminal those that may be noise are dim, and long sentences are broken between words."""
+    from ddpmi.rankings.display import broken
+
+    terminal = sys.stdout.isatty()
+    dim = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    # The guarantee stays in one line where a program may read it.
+    texts = (
+        (broken(line.text, _width()) if terminal or at else line.text, line.dim and dim)
+        for at, line in enumerate(lines)
+    )
+    return "".join(f"{_DIM}{text}{_NORMAL}\n" if pale else f"{text}\n" for text, pale in texts)
 
 
 def column_head(name: str, ranking: Ranking) -> str:
     """Return the head of a ranking's column, with the unit of mutual information."""
-    return f"mi ({ranking.unit_of_mi})" if name == "mi" else name.replace("_", " ")
+    from ddpmi.rankings.views import look_of
+
+    return look_of(ranking).head(name)
 
 
 def escape_lines(text: str) -> str:
@@ -210,7 +232,7 @@ def warn_if_empty(release: Release, pairs: int) -> None:
     if (plan := release.plan) is None:
         say("Warning: the data has no pair: no row has a unit, a feature and a label.")
         return
-    from ddpmi.planning.explain import units_needed
+    from ddpmi.planning.forecasts import units_needed
 
     needed = [
         f"no {table.removesuffix('s')} reached the threshold of {units}" for table, units in units_needed(plan).items()

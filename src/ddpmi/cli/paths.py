@@ -96,3 +96,17 @@ def check_new_file(file: Path) -> None:
     if not file.parent.is_dir():
         raise InputError(f"The folder {file.parent} does not exist.", hint=f"mkdir -p '{file.parent}'")
     check_room(file.parent, hint="choose another place, or make room")
+
+
+def check_outside(file: Path, folder: Path) -> None:
+    """Refuse a file that is to be written to the folder of a release: nothing else may be in it.
+
+    >>> check_outside(Path("visits.release/page.html"), Path("visits.release"))
+    Traceback (most recent call last):
+    ddpmi.errors.InputError: visits.release/page.html would be in the folder of the release.
+    <BLANKLINE>
+    Hint: choose another place
+    """
+    place, release = (Path(os.path.normpath(path.absolute())) for path in (file, folder))
+    if place.is_relative_to(release):
+        raise InputError(f"{file} would be in the folder of the release.", hint="choose another place")

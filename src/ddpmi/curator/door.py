@@ -24,7 +24,7 @@ from ddpmi.ledger.ledger import Ledger
 from ddpmi.pipeline import aggregates, contributions
 from ddpmi.pipeline.bounds import check_clip
 from ddpmi.pipeline.seeds import SEED_LABELS
-from ddpmi.planning.plan import Plan, check_counts
+from ddpmi.planning.plan import Plan, check_counting, check_counts
 from ddpmi.releases.receipts import exact_receipt, private_receipt
 from ddpmi.releases.release import Release
 from ddpmi.releases.reservations import reserve
@@ -208,7 +208,7 @@ def exact(
     obs: Observations,
     *,
     bounds: Bounds | None = None,
-    space: Literal["events", "units"] = "events",
+    space: Literal["events", "units"] | None = None,
     to: Target | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -217,19 +217,20 @@ def exact(
     Args:
         obs: What `observe` returned.
         bounds: Bound contributions as a release with Laplace noise does; by default nothing is bounded.
-        space: Count events, or units.
+        space: Count units, each by one weight, or events. None counts events where a value column is named, and units otherwise.
         to: Folder to write.
         progress: As for `release`.
     """
     check_given(obs)
     obs.check_labelled()
+    space = space or ("units" if obs.counted or obs.columns.value is None else "events")
     if (target := _target(to)) is not None:
         check_place(target)
     obs = obs.prepared(target)
     bounding, dialect = _exact_bounding(obs, bounds, units=space == "units"), obs.source.dialect
     steps = [*contributions.steps(bounding, dialect), aggregates.joint(bounding, dialect)]
     if space == "units":
-        steps += aggregates.unit_counts(bounding, dialect)
+        steps += aggregates.unit_sums(bounding, dialect)
     with summed(obs, steps, salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
         tables = measure(engine, Reading(bounding=bounding, units=space == "units"))
         origin = origin_of(obs, engine)
@@ -390,7 +391,8 @@ def check_fit(obs: Observations, plan: Plan) -> None:
     obs.check_labelled()
     if obs.seed is not None:
         _check_seed(plan)
-    _check_value(obs, plan.bounds, units=plan.space == "units")
+    check_counting(plan)
+    _check_value(obs, plan.bounds, units=plan.ignores_values)
     if obs.query is not None and not plan.row_local:
         raise InputError(
             f"The data is a {obs.query}, which may hide a LIMIT, a window or a join across units.",

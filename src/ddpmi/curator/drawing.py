@@ -48,7 +48,7 @@ class Reading:
     other: bool = False
     """Whether sums of features and labels are released pairs plus the measured remainder."""
     units: bool = False
-    """Whether labels and the total count units."""
+    """Whether each unit adds its weight once to each of its features, labels and the total."""
     every: bool = False
     """Whether features and labels have thresholds too; pairs of suppressed ones are then dropped."""
     complete: bool = False
@@ -154,6 +154,7 @@ def origin_of(obs: Observations, engine: Engine) -> Origin:
         version=engine.version,
         relies_on=tuple(obs.relies_on),
         filtered=obs.where is not None or (obs.within is not None and obs.within.where is not None),
+        columns=obs.column_names,
     )
 
 
@@ -184,7 +185,8 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
     for key in known:
         if key not in draw.selected:
             draw.margin(key)
-    draw.table("total", aggregates.total("all_units" if reading.units else "joint", engine.dialect))
+    source_of_total = aggregates.total_source(reading.bounding, units=reading.units)
+    draw.table("total", aggregates.total(source_of_total, engine.dialect))
     if reading.every:
         # proof: threshold.every
         released = aggregates.of_released_keys(seen)

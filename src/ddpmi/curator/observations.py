@@ -99,6 +99,12 @@ class Observations:
         return self.columns.feature, "feature" in self.columns.expressions
 
     @property
+    def column_names(self) -> dict[str, str]:
+        """The columns in use by their role, without expressions and without the count of units that were counted before."""
+        hidden = self.columns.expressions | ({"value"} if self.counted else set())
+        return {role: name for role, name in self.columns.named().items() if role not in hidden}
+
+    @property
     def relies_on(self) -> list[str]:
         """The owner's declarations about these data, on which the guarantee relies."""
         # proof: row-local.memory

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -538,11 +538,12 @@ def _total(connection: sqlite3.Connection, dataset: str) -> Total:
 
 
 def _datasets(connection: sqlite3.Connection) -> list[str]:
-    return [name for (name,) in connection.execute("SELECT dataset FROM charges GROUP BY dataset ORDER BY min(id)")]
+    rows = connection.execute("SELECT dataset FROM charges GROUP BY dataset ORDER BY min(id)").fetchall()
+    return [name for (name,) in rows]
 
 
 def _entries(path: Path, connection: sqlite3.Connection, where: str, value: str) -> list[Entry]:
-    rows = connection.execute(f"{ENTRIES} {where}", (value,))
+    rows = connection.execute(f"{ENTRIES} {where}", (value,)).fetchall()
     try:
         return [Entry.from_row(row) for row in rows]
     except (TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError
@@ -578,20 +579,26 @@ def _events(
 
     Columns of later versions that are NULL are left out, so rows of older versions keep their hashes.
     """
-    limit = connection.execute("SELECT * FROM limits")
-    names = [column[0] for column in limit.description]
-    created = _hashed(zip(names, limit.fetchone(), strict=True))
-    events = connection.execute(
-        "SELECT e.*, c.* FROM events AS e LEFT JOIN charges AS c ON c.id = e.charge AND e.kind = 'charged' ORDER BY e.seq"
-    )
-    names = [column[0] for column in events.description]
-    charges = names.index("id")
-    for row in events:
-        seq, kind, charge, time, digest, *receipt = row[:charges]
-        added = zip(names[5:charges], receipt, strict=True)
-        if kind != "released":
-            added = zip(names[charges:], row[charges:], strict=True) if kind == "charged" else zip((), (), strict=True)
-        yield (seq, kind, charge, time), digest, created if kind == "created" else _hashed(added)
+    # Closed also by an error: while a cursor lives, in the traceback of an error, the file stays locked.
+    with closing(connection.execute("SELECT * FROM limits")) as limit:
+        names = [column[0] for column in limit.description]
+        created = _hashed(zip(names, limit.fetchone(), strict=True))
+    with closing(
+        connection.execute(
+            "SELECT e.*, c.* FROM events AS e LEFT JOIN charges AS c ON c.id = e.charge AND e.kind = 'charged' "
+            "ORDER BY e.seq"
+        )
+    ) as events:
+        names = [column[0] for column in events.description]
+        charges = names.index("id")
+        for row in events:
+            seq, kind, charge, time, digest, *receipt = row[:charges]
+            added = zip(names[5:charges], receipt, strict=True)
+            if kind != "released":
+                added = (
+                    zip(names[charges:], row[charges:], strict=True) if kind == "charged" else zip((), (), strict=True)
+                )
+            yield (seq, kind, charge, time), digest, created if kind == "created" else _hashed(added)
 
 
 def _hashed(columns: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:

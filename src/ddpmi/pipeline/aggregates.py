@@ -2,13 +2,15 @@
 
 In: ``bounded`` (unit, feature, label, x). Out: ``joint`` (feature, label, sum), and queries for the sums over features,
 labels and all. Sums of integers do not depend on order, so summing ``joint`` equals summing ``bounded``. With
-``space="units"`` labels and total count units, and a feature sums the largest contribution of each unit, in steps of their own.
+``space="units"`` each unit adds its weight, which is its contribution to any of its pairs, once to each of its features,
+labels and the total, in steps of their own.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ddpmi.pipeline.contributions import weights
 from ddpmi.pipeline.steps import Step
 
 if TYPE_CHECKING:
@@ -51,42 +53,70 @@ def joint(bounding: Bounding, dialect: Dialect, only: tuple[str, ...] | None = N
     )
 
 
-def unit_counts(bounding: Bounding, dialect: Dialect) -> list[Step]:
-    """Return the steps for the margins of ``space="units"``: each unit counts once in a label and in the total."""
-    label = f"SELECT {dialect.as_text('label')} AS label, {{count}} AS sum FROM {{source}} GROUP BY label"
-    if bounding.counted:
-        by_label, every = label.format(count="SUM(v)", source="pairs"), "SELECT COALESCE(SUM(v), 0) AS sum FROM pairs"
-    elif bounding.distinct == "units":
-        by_label, every = label.format(count="COUNT(*)", source="pairs"), "SELECT COUNT(*) AS sum FROM pairs"
-    elif bounding.bounds is None:
-        once = "(SELECT DISTINCT unit, label FROM pairs) AS once"
-        by_label, every = label.format(count="COUNT(*)", source=once), "SELECT COUNT(DISTINCT unit) AS sum FROM pairs"
-    else:
-        light = "SELECT p.unit, p.label FROM unit_labels AS p JOIN units AS u ON p.unit = u.unit WHERE u.light"
-        once = f"({light}\n  UNION ALL SELECT DISTINCT unit, label FROM kept_pairs) AS once"
-        by_label, every = label.format(count="COUNT(*)", source=once), "SELECT COUNT(*) AS sum FROM units"
-    largest = "SELECT unit, feature, MAX(x) AS x FROM bounded GROUP BY unit, feature"
-    feature, total = dialect.as_text("feature"), dialect.sum("x", bounding.largest)
-    features = f"SELECT {feature} AS feature, {total} AS sum FROM ({largest}) AS largest GROUP BY feature"
+def unit_sums(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """Return the steps for the margins of ``space="units"``: each unit adds its weight once to each key, and once in all.
+
+    A unit with one pair adds it to one feature, to one label and to the total, so the sums of pairs serve.
+    """
+    # proof: units.population
+    if bounding.one_pair:
+        return []
+    by_label, every = _unit_weights(bounding, dialect)
     found = [
-        Step(name="label_units", shape="(label, sum)", sql=by_label, freeze=True),
-        Step(name="all_units", shape="(sum)", sql=every, freeze=True),
+        Step(
+            name="label_units",
+            shape="(label, sum)",
+            sql=_grouped("label", "w", by_label, bounding, dialect),
+            freeze=True,
+        ),
+        Step(
+            name="all_units",
+            shape="(sum)",
+            sql=f"SELECT {dialect.sum('w', bounding.largest)} AS sum FROM ({every}) AS w",
+            freeze=True,
+        ),
     ]
     if not _one_label(bounding):
-        found.append(Step(name="feature_units", shape="(feature, sum)", sql=features, freeze=True))
+        largest = "SELECT unit, feature, MAX(x) AS x FROM bounded GROUP BY unit, feature"
+        sql = _grouped("feature", "x", largest, bounding, dialect)
+        found.append(Step(name="feature_units", shape="(feature, sum)", sql=sql, freeze=True))
     return found
+
+
+def _grouped(key: str, weight: str, once: str, bounding: Bounding, dialect: Dialect) -> str:
+    """Return the sums of weights by key, from rows with each unit once for each key."""
+    total = dialect.sum(weight, bounding.largest)
+    return f"SELECT {dialect.as_text(key)} AS {key}, {total} AS sum FROM (\n  {once}\n) AS once GROUP BY {key}"
+
+
+def _unit_weights(bounding: Bounding, dialect: Dialect) -> tuple[str, str]:
+    """Return the queries for the weight of each unit: once for each of its labels (label, w), and once in all (w)."""
+    if bounding.bounds is None:
+        full = 2**bounding.g
+        return f"SELECT DISTINCT unit, label, {full} AS w FROM pairs", f"SELECT DISTINCT unit, {full} AS w FROM pairs"
+    light, crowded = weights(bounding, dialect)
+    by_label = (
+        f"SELECT p.label, w FROM unit_labels AS p JOIN ({light}) AS a ON p.unit = a.unit\n"
+        f"  UNION ALL SELECT p.label, w FROM (SELECT DISTINCT unit, label FROM kept_pairs) AS p JOIN ({crowded}) AS b ON p.unit = b.unit"
+    )
+    return by_label, f"SELECT w FROM ({light}) AS a\n  UNION ALL SELECT w FROM ({crowded}) AS b"
 
 
 def _one_label(bounding: Bounding) -> bool:
     """Return whether a unit has each feature under one label only, so that its largest contribution is the only one."""
-    return bounding.one_pair or (bounding.bounds is not None and bounding.bounds.labels == 1)
+    return bounding.bounds is not None and bounding.bounds.labels == 1
 
 
 def margin_source(key: str, bounding: Bounding, *, units: bool) -> str:
     """Return the name of the step from which the sums over one key are read."""
-    if not units or (key == "feature" and _one_label(bounding)):
+    if not units or bounding.one_pair or (key == "feature" and _one_label(bounding)):
         return "joint"
     return f"{key}_units"
+
+
+def total_source(bounding: Bounding, *, units: bool) -> str:
+    """Return the name of the step from which the total is read."""
+    return "all_units" if units and not bounding.one_pair else "joint"
 
 
 def pairs(*, every: bool) -> str:

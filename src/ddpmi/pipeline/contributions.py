@@ -255,19 +255,24 @@ def _crowded(bounding: Bounding, bounds: Bounds, dialect: Dialect) -> list[Step]
 
 def _bounded(bounding: Bounding, dialect: Dialect, v: str) -> Step:
     """Return ``bounded`` (unit, feature, label, x), x = v times the unit's weight."""
-    weight = _weight(bounding, dialect)
-    squares = f", {_squares(bounding.bounds, dialect)}" if bounding.valued and bounding.bounds is not None else ""
+    light, crowded = weights(bounding, dialect)
     x = "w" if v == "1" else "v * w"
     sql = (
         f"SELECT p.unit, feature, label, {x} AS x\n"
-        f"FROM pairs AS p JOIN (SELECT unit, {weight} AS w FROM units WHERE light) AS a ON p.unit = a.unit\n"
+        f"FROM pairs AS p JOIN ({light}) AS a ON p.unit = a.unit\n"
         f"UNION ALL\n"
         f"SELECT p.unit, feature, label, {x} AS x\n"
-        f"FROM kept_pairs AS p JOIN (\n"
-        f"  SELECT unit, {weight} AS w FROM (SELECT unit, COUNT(*) AS t{squares} FROM kept_pairs GROUP BY unit) AS k\n"
-        f") AS b ON p.unit = b.unit"
+        f"FROM kept_pairs AS p JOIN (\n  {crowded}\n) AS b ON p.unit = b.unit"
     )
     return Step(name="bounded", shape="(unit, feature, label, x)", sql=sql)
+
+
+def weights(bounding: Bounding, dialect: Dialect) -> tuple[str, str]:
+    """Return the queries for the weight (unit, w) of each unit within the caps, and of each unit beyond a cap."""
+    weight = _weight(bounding, dialect)
+    squares = f", {_squares(bounding.bounds, dialect)}" if bounding.valued and bounding.bounds is not None else ""
+    kept = f"SELECT unit, COUNT(*) AS t{squares} FROM kept_pairs GROUP BY unit"
+    return f"SELECT unit, {weight} AS w FROM units WHERE light", f"SELECT unit, {weight} AS w FROM ({kept}) AS k"
 
 
 def _weight(bounding: Bounding, dialect: Dialect) -> str:

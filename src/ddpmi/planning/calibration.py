@@ -51,7 +51,9 @@ class Scheme:
     public: tuple[str, ...] = ()
     """Keys with a public list: feature, label."""
     units: bool = False
-    """Whether labels and total count units instead of events."""
+    """Whether units are counted instead of events."""
+    weighted: bool = True
+    """Whether a unit adds its weight to labels and total; plans of older releases that count units say no."""
     thresholded: tuple[str, ...] = ("pairs",)
     """The tables with a threshold; empty where every key is known beforehand."""
     bounded: bool = True
@@ -93,10 +95,17 @@ class Calibration:
         return self.bounding.bounds.levels * 2**self.bounding.g if self.bounding.bounds else 1
 
     @property
+    def sensitivities(self) -> dict[str, Sensitivity]:
+        """How much one unit changes each table."""
+        return sensitivities(self.bounding, units=self.scheme.units, weighted=self.scheme.weighted)
+
+    @property
     def units_to_show(self) -> dict[str, float]:
         """How many units reach each threshold, if each has the full value and, in labels, ``pairs`` pairs."""
         bounds = self.bounding.bounds
-        whole = 1 if self.scheme.units else self.unit_weight * (bounds.pairs if bounds else 1)
+        whole = self.unit_weight * (1 if self.scheme.units or not bounds else bounds.pairs)
+        if self.scheme.units and not self.scheme.weighted:
+            whole = 1
         weights = {"pairs": self.unit_weight, "features": self.unit_weight, "labels": whole}
         rate = float(self.bounding.sample_rate or 1)
         return {table: (self.tables[table].threshold or 0) / weights[table] / rate for table in self.scheme.thresholded}
@@ -137,7 +146,7 @@ def calibrate(
     problem = ""
     for g in _weights(bounds, one_pair=scheme.distinct == "units"):
         bounding = _bounding(bounds, scheme, name, g)
-        declared = sensitivities(bounding, units=scheme.units)
+        declared = sensitivities(bounding, units=scheme.units, weighted=scheme.weighted)
         widths = {table: _width(moved, shares[table], budget.epsilon, rho) for table, moved in declared.items()}
         problem = _too_large(bounding, widths)
         if not problem:
@@ -220,15 +229,16 @@ class Sensitivity:
     l2_squared: int | None
     """Sum of squared changes, where the l2 norm is bounded."""
     single: bool = field(default=False, repr=False)
-    """Whether at most one pair of a unit contributes to each cell."""
+    """Whether each cell that a unit changes gets the weight of one of its pairs."""
 
 
-def sensitivities(bounding: Bounding, *, units: bool = False) -> dict[str, Sensitivity]:
+def sensitivities(bounding: Bounding, *, units: bool = False, weighted: bool = True) -> dict[str, Sensitivity]:
     """Return the declared sensitivity of each table.
 
     Args:
         bounding: The bound of one unit's contributions.
-        units: Whether labels and total count units.
+        units: Whether units are counted instead of events.
+        weighted: Whether a unit adds its weight to labels and total, or 1 as in older releases.
 
     >>> from ddpmi.pipeline.bounds import Bounds
     >>> sensitivities(Bounding(bounds=Bounds(pairs=4), g=8))["pairs"]
@@ -252,8 +262,14 @@ def sensitivities(bounding: Bounding, *, units: bool = False) -> dict[str, Sensi
 
     pairs = replace(of(x, k * x, k * x * x), single=True)  # proof: sensitivities.J
     if units:
-        # proof: units.margins, threshold.single
-        return {"pairs": pairs, "features": pairs, "labels": of(1, labels, labels), "total": of(1, 1, 1)}
+        # proof: units.features, threshold.single
+        if not weighted:
+            return {"pairs": pairs, "features": pairs, "labels": of(1, labels, labels), "total": of(1, 1, 1)}
+        reached = min(labels, k)
+        # proof: units.labels
+        found = replace(of(x, reached * x, reached * x * x), single=True)
+        # proof: units.total
+        return {"pairs": pairs, "features": pairs, "labels": found, "total": of(x, x, x * x)}
     features = of(min(labels, total) * x, k * x, labels * k * x * x)  # proof: sensitivities.F
     return {
         "pairs": pairs,
@@ -292,7 +308,7 @@ def _noises(
     """Return the noise of each table and its threshold, None where it has none."""
     # proof: threshold.known-keys
     found: dict[str, tuple[Mechanism, int | None]] = {}
-    declared = sensitivities(bounding, units=scheme.units)
+    declared = sensitivities(bounding, units=scheme.units, weighted=scheme.weighted)
     for table, width in widths.items():
         mechanism = DiscreteLaplace(scale=width) if rho is None else DiscreteGaussian(variance=width)
         found[table] = (mechanism, None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ddpmi._typing import TABLES
 from ddpmi.pipeline.selection import weight
 from ddpmi.pipeline.steps import render
+from ddpmi.planning.forecasts import units_needed, units_to_show, what_is_assumed
 from ddpmi.privacy.budget import shortest
 
 if TYPE_CHECKING:
@@ -34,7 +35,14 @@ _ONE_PAIR_ADVICE = (
 )
 
 
-def explain(plan: Plan, dialect: Dialect, *, steps: list[Step] | None = None, encoding: str | None = "") -> str:
+def explain(
+    plan: Plan,
+    dialect: Dialect,
+    *,
+    steps: list[Step] | None = None,
+    encoding: str | None = "",
+    pairs_per_unit: float | None = None,
+) -> str:
     """Describe a plan; the same text appears on the command line, in reports and beside a receipt.
 
     Args:
@@ -42,12 +50,13 @@ def explain(plan: Plan, dialect: Dialect, *, steps: list[Step] | None = None, en
         dialect: The engine's spelling.
         steps: The SQL that will run; by default that of plain columns. Counts and expressions have other steps.
         encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
+        pairs_per_unit: How many pairs a usual unit has, from public knowledge: what will be visible depends on it.
     """
     parts = [
         ("Guarantee", guarantee(plan)),
         ("Contribution bounds", _bounds(plan)),
         (f"Noise: discrete {plan.mechanism_name.capitalize()}", _noise(plan)),
-        ("What will be visible", "\n".join(part for part in (_selected(plan), visible(plan)) if part)),
+        ("What will be visible", "\n".join(part for part in (_selected(plan), visible(plan, pairs_per_unit)) if part)),
         ("Options", _options(plan)),
         ("Cost", _cost(plan)),
         ("Text files", _text_files(encoding)),
@@ -60,8 +69,13 @@ def explain(plan: Plan, dialect: Dialect, *, steps: list[Step] | None = None, en
     return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
 
 
-def plan_numbers(plan: Plan) -> dict[str, Any]:
-    """Return the parameters of a plan and all numbers that follow from them, as plain values."""
+def plan_numbers(plan: Plan, *, pairs_per_unit: float | None = None) -> dict[str, Any]:
+    """Return the parameters of a plan and all numbers that follow from them, as plain values.
+
+    Args:
+        plan: The plan.
+        pairs_per_unit: How many pairs a usual unit has; None where that is unknown.
+    """
     cost = plan.cost
     tables = {}
     for name, noise in plan.calibration.tables.items():
@@ -72,6 +86,7 @@ def plan_numbers(plan: Plan) -> dict[str, Any]:
         "plan_digest": plan.digest,
         "tables": tables,
         "threshold_in_units": plan.calibration.threshold_in_units,
+        "units_to_show": {"pairs_per_unit": pairs_per_unit} | units_to_show(plan, pairs_per_unit),
         "resolution": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
         "cost": {
             "epsilon": None if cost.epsilon is None else float(cost.epsilon),
@@ -93,33 +108,24 @@ def guarantee(plan: Plan) -> str:
     )
 
 
-def visible(plan: Plan) -> str:
-    """Say which pairs are released, and how many units a key needs for that."""
-    needed = units_needed(plan)
+def visible(plan: Plan, pairs_per_unit: float | None = None) -> str:
+    """Say which pairs are released, and how many usual units a key needs for that."""
+    needed = units_needed(plan, pairs_per_unit)
     if not needed:
         if plan.selection is not None:
             return "Every pair of a selected feature and a known label is released, zeros too; pairs have no threshold."
         return "Every pair of the public lists is released, zeros too (with noise); there is no threshold."
     lines = [
         f"A {table.removesuffix('s')} needs {units} to be released"
-        f" (threshold {plan.calibration.tables[table].threshold} on the noisy sum);"
+        f" (threshold {plan.calibration.tables[table].threshold} on the noisy sum)."
         for table, units in needed.items()
     ]
-    lines.append(f"units with more than {plan.bounds.pairs} pairs count for less than one.")
+    if assumed := what_is_assumed(plan, pairs_per_unit):
+        lines.append(assumed)
     if plan.grid or plan.complete:
         such = "such features and labels" if plan.grid else "features and labels that have such a pair"
         lines.append(f"Then every pair of {such}, or of listed ones, is released, zeros too.")
     return "\n".join(lines)
-
-
-def units_needed(plan: Plan) -> dict[str, str]:
-    """Say for each table with a threshold how many units reach it."""
-    value = "" if plan.bounds.clip is None else f" at the full value of {shortest(plan.bounds.clip)}"
-    several = f" with {plan.bounds.pairs} pairs each" if plan.space == "events" and plan.bounds.pairs > 1 else ""
-    return {
-        table: f"about {math.ceil(units)} units{several if table == 'labels' else ''}{value}"
-        for table, units in plan.calibration.units_to_show.items()
-    }
 
 
 def _selected(plan: Plan) -> str:
@@ -141,13 +147,32 @@ def _options(plan: Plan) -> str:
     if plan.marginals == "other":
         lines.append("marginals: the sum of suppressed pairs is measured and added to the released pairs.")
     if plan.space == "units":
-        lines.append("space: units are counted, each once in its label and in the total; values are ignored.")
-        lines.append("Units with more than `pairs` pairs count less than one in pairs and features: a known bias.")
+        lines.extend(_counting_units(plan))
     several = plan.public_labels is not None or plan.bounds.pairs > 1
     only_pairs = plan.thresholded == ("pairs",) and not plan.complete and plan.marginals == "measured"
     if only_pairs and plan.selection is None:
         lines.extend(_COMPLETE_ADVICE if several else _ONE_PAIR_ADVICE)
     return "\n".join(lines)
+
+
+def _counting_units(plan: Plan) -> list[str]:
+    """Say what a heavy unit counts. With one pair for each unit, units and events are the same."""
+    if plan.distinct == "units":
+        return []
+    lines = [
+        "space: units are counted, each once for each of its features and labels and once in all; values are ignored."
+    ]
+    if not plan.weighted:
+        return [
+            *lines,
+            "An older version made this plan: a unit with more than `pairs` pairs counts 1 in labels and in all, less elsewhere.",
+        ]
+    if plan.bounds.strategy == "sample":
+        return [
+            *lines,
+            "A unit keeps `pairs` of its pairs and counts 1 in its labels and in all: shares of heavy units are too low.",
+        ]
+    return [*lines, "A unit with more than `pairs` pairs counts less than one, in pairs and in all totals alike."]
 
 
 def _sampling(plan: Plan) -> list[str]:

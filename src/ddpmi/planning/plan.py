@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 PLAN_FORMAT = 1
 #: Fields added after the first version, with the value that older plans have. Older receipts can be read, and plans with
-#: this value keep their digest.
-_LATER: dict[str, Any] = {"complete": False}
-#: The tables that count whole units with space="units".
+#: false values keep their digest.
+_LATER: dict[str, Any] = {"complete": False, "weighted": False}
+#: The tables that count whole units in older plans with space="units".
 _COUNTING = ("labels", "total")
 _CHOICES = {
     "mechanism": ("auto", "laplace", "gaussian"),
     "thresholds": ("pairs", "every"),
     "distinct": (False, True, "units"),
     "marginals": ("measured", "other"),
-    "space": ("events", "units"),
+    "space": ("units", "events", None),
+    "weighted": (None, False, True),
     "selection": (None, "set_union", "sips"),
     "grid": (False, True),
     "complete": (False, True),
@@ -89,8 +90,9 @@ class Plan:
     """Select features and labels that are not known beforehand by their totals, and release every pair of them, zeros too."""
     marginals: Literal["measured", "other"] = "measured"
     """Measure totals over all pairs, or measure the sum of suppressed pairs and add it to the released ones."""
-    space: Literal["events", "units"] = "events"
-    """Count events (the paper), or count units, each once in its label and in the total."""
+    space: Literal["events", "units"] | None = None
+    """Count units, each by one weight in its pairs, features, labels and the total, or count events (the paper). None counts
+    events where values are counted (a ``clip``) and with ``marginals="other"``, and units otherwise. The plan stores which."""
     selection: Literal["set_union", "sips"] | None = None
     """Find the features that exist by a private set union first, in one round or in three, and drop all others."""
     sample_rate: Any = None
@@ -100,6 +102,9 @@ class Plan:
     complete: bool = False
     """Also release all other pairs of the features and labels that have a pair above the threshold, zeros too. It costs no
     budget: their keys are already released, and their noise is part of the cost of pairs."""
+    weighted: bool | None = None
+    """Whether a unit that is counted adds its weight to its labels and to the total. Never given: only plans that an older
+    version made say False. They can be read, not released. None where events are counted."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, Budget) or not isinstance(self.bounds, Bounds):
@@ -127,17 +132,31 @@ class Plan:
             object.__setattr__(self, name, key_list(getattr(self, name), name))
         object.__setattr__(self, "sample_rate", checked_rate(self.sample_rate))
         check_combination(self)
+        self._choose_space()
         chosen = self.calibration  # it refuses parameters that could not run later
         # The plan stores and compares what it will do, so that it does not depend on the defaults of a version.
         object.__setattr__(self, "shares", self._shares_for(chosen.name))
         object.__setattr__(self, "mechanism", chosen.name)
 
+    def _choose_space(self) -> None:
+        """Store what is counted, and whether values were to be ignored for it."""
+        object.__setattr__(self, "_ignores_values", self.space == "units")
+        if self.space is None:
+            events = self.bounds.clip is not None or self.marginals == "other"
+            object.__setattr__(self, "space", "events" if events else "units")
+        object.__setattr__(self, "weighted", None if self.space == "events" else self.weighted is not False)
+
+    @property
+    def ignores_values(self) -> bool:
+        """Whether it was said that units are counted, so that a value column is ignored."""
+        return bool(self.__dict__["_ignores_values"])
+
     @classmethod
     def paper(cls, *, budget: Budget, bounds: Bounds, **options: Any) -> Plan:
         """Make a plan as in the paper, as a baseline. It is private and charged like any other plan.
 
-        Heavy units are sampled, noise is Laplace, every table gets the same part of epsilon, and features and labels have
-        thresholds too. Rank its releases with ``method="paper"``.
+        Events are counted, heavy units are sampled, noise is Laplace, every table gets the same part of epsilon, and features
+        and labels have thresholds too. Rank its releases with ``method="paper"``.
 
         Args:
             budget: The guarantee.
@@ -148,7 +167,7 @@ class Plan:
         >>> plan.mechanism, plan.bounds.strategy, plan.thresholds, float(plan.shares["pairs"])
         ('laplace', 'sample', 'every', 0.25)
         """
-        paper = {"mechanism": "laplace", "shares": equal_shares(), "thresholds": "every"}
+        paper = {"mechanism": "laplace", "shares": equal_shares(), "thresholds": "every", "space": "events"}
         sampled = replace(bounds, strategy="sample", cap=0)
         return cls(budget=budget, bounds=sampled, **(paper | options))
 
@@ -203,6 +222,7 @@ class Plan:
                 key for key, keys in (("feature", self.public_features), ("label", self.public_labels)) if keys
             ),
             units=self.space == "units",
+            weighted=bool(self.weighted),
             thresholded=self.thresholded,
             bounded=self.thresholds != "every",
             rounds=selection.ROUNDS[self.selection],
@@ -262,8 +282,9 @@ class Plan:
         return self.bounds.step / (1 << self.calibration.bounding.g) / (self.sample_rate or 1)
 
     def step_of(self, table: str) -> Fraction:
-        """Return one grid step of a released table; with ``space="units"`` labels and total count whole units."""
-        return 1 / (self.sample_rate or Fraction(1)) if self.space == "units" and table in _COUNTING else self.step
+        """Return one grid step of a released table; in older plans with ``space="units"`` labels and total count whole units."""
+        whole = self.space == "units" and not self.weighted and table in _COUNTING
+        return 1 / (self.sample_rate or Fraction(1)) if whole else self.step
 
     @property
     def sums(self) -> tuple[object, ...]:
@@ -274,7 +295,8 @@ class Plan:
         """
         # proof: amplification.fresh
         own = object() if self.sample_rate is not None or self.selection is not None else None
-        return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, self.space, own
+        counted = (self.space, self.weighted)
+        return self.calibration.bounding, self.public_labels, self.public_features, self.labels_only, counted, own
 
     @property
     def relies_on(self) -> list[str]:
@@ -306,6 +328,7 @@ class Plan:
             merged_keys: Whether features or labels come from expressions, so that distinct rows may have become equal.
             counted: Whether rows are counts of units with one row each.
         """
+        check_counting(self)
         if counted:
             check_counts(self)
         bounding = replace(self.calibration.bounding, counted=counted)
@@ -315,21 +338,24 @@ class Plan:
         last = [
             *contributions.bounded_steps(bounding, dialect),
             aggregates.joint(bounding, dialect, self.labels_only),
-            *(aggregates.unit_counts(bounding, dialect) if self.space == "units" else []),
+            *(aggregates.unit_sums(bounding, dialect) if self.space == "units" else []),
         ]
         first, *rest = [*rounds, last]
         return [[*contributions.member_steps(bounding, dialect), *first], *rest]
 
-    def explain(self, dialect: Dialect = DUCKDB, *, encoding: str | None = "") -> str:
+    def explain(
+        self, dialect: Dialect = DUCKDB, *, encoding: str | None = "", pairs_per_unit: float | None = None
+    ) -> str:
         """Describe guarantee, bounds, noise, thresholds, cost and SQL as text. It reads nothing and costs nothing.
 
         Args:
             dialect: The engine's spelling.
             encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
+            pairs_per_unit: How many pairs a usual unit has, from public knowledge: what will be visible depends on it.
         """
         from ddpmi.planning.explain import explain
 
-        return explain(self, dialect, encoding=encoding)
+        return explain(self, dialect, encoding=encoding, pairs_per_unit=pairs_per_unit)
 
     def sql(self, dialect: Dialect = DUCKDB) -> str:
         """Return the SQL as one text."""
@@ -374,7 +400,7 @@ class Plan:
     @property
     def digest(self) -> str:
         """A hash of all parameters, the same for equal plans."""
-        values = {name: value for name, value in self.to_dict().items() if name not in _LATER or value != _LATER[name]}
+        values = {name: value for name, value in self.to_dict().items() if name not in _LATER or value}
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -480,6 +506,20 @@ def _wrong_selection(plan: Plan) -> list[tuple[bool, str, Hint]]:
             Hint.without("selection", "listed features need no budget"),
         ),
     ]
+
+
+def check_counting(plan: Plan) -> None:
+    """Refuse a plan of an older version that counts units: its noise is too little for the sums of today.
+
+    Raises:
+        InputError: It counts a unit in labels and in the total without its weight.
+    """
+    # proof: units.population
+    if plan.space == "units" and not plan.weighted:
+        raise InputError(
+            "This plan counts units as an older version did, so it describes its release and cannot be released again.",
+            hint=Hint(python="Plan(..., space='units') without weighted=False", cli="--space units"),
+        )
 
 
 def check_counts(plan: Plan) -> None:

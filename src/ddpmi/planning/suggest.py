@@ -26,13 +26,21 @@ SKEW = 0.5
 """Among pairs that do not lean, the share of the k-th label is in proportion to k to the power of -SKEW. It agrees with known
 figures of the paper's experiment: docs/decisions/generated-rows.md."""
 LEAN = 0.35
-"""Part of each feature's pairs that has the feature's own label."""
-MOST = {"units": 1 << 40, "features": 20_000_000, "labels": 10_000, "pairs_per_unit": 100_000}
+"""Part of each feature's pairs that has the feature's own label, in rows of the paper's shape."""
+USUAL_LEAN = 0.2
+"""The same part for forecasts of real data: the largest one that promised little too much. Measured: docs/decisions/lean.md."""
+MOST = {
+    "units": 1 << 40,
+    "features": 20_000_000,
+    "labels": 10_000,
+    "pairs_per_unit": 100_000,
+    "labels_per_unit": 10_000,
+}
 """The largest numbers of `Hints`."""
 SUGGESTING = ("units", "labels", "pairs_per_unit")
 """The hints that `suggest` takes."""
 #: Hints that are whole numbers.
-_COUNTS = ("units", "labels", "features", "pairs_per_unit")
+_COUNTS = ("units", "labels", "features", "pairs_per_unit", "labels_per_unit")
 #: Labels if neither the hints nor the plan say how many.
 _LABELS = 20
 #: Options that decide what is released, or leave no threshold on pairs. Suggestions do not change them.
@@ -46,6 +54,7 @@ _CELLS = 1 << 21  # or among this number of pairs, if that gives more features
 _BEST = 10_000  # at most this number of pairs are the best ones
 _MOST_SHOWN = 0.9  # part of the best pairs that should be released; if fewer are, suppression decides the rank errors
 _LONGEST = 10_000_000  # the most pairs of a grid
+_ROUNDS = 4  # the sizes of labels and what leans to them depend on each other
 #: Shares of a grid chosen to find features, with listed labels or without. Measured: docs/decisions/shares.md.
 _FINDING_FEATURES = {
     True: {"pairs": "0.51", "features": "0.46", "labels": "0.02", "total": "0.01"},
@@ -71,8 +80,10 @@ class Hints:
     """How many (feature, label) pairs a unit has."""
     zipf: float = 1.0
     """The frequency of the k-th feature is in proportion to k to the power of -zipf."""
-    lean: float = LEAN
+    lean: float = USUAL_LEAN
     """Part of each feature's pairs that has the feature's own label: how strongly features depend on labels."""
+    labels_per_unit: int = 1
+    """Under how many labels a unit appears; its pairs are divided among them."""
 
     def __post_init__(self) -> None:
         if self.features == 0 and not isinstance(self.features, bool) and isinstance(self.units, int):
@@ -86,7 +97,14 @@ class Hints:
             raise InputError(f"zipf must be between 0 and 4, got zipf={self.zipf!r}.", hint=example)
         if not 0 <= self.lean <= 1:
             raise InputError(
-                f"lean must be between 0 and 1, got lean={self.lean!r}.", hint=_example(self.names(), f",lean={LEAN}")
+                f"lean must be between 0 and 1, got lean={self.lean!r}.",
+                hint=_example(self.names(), f",lean={USUAL_LEAN}"),
+            )
+        if self.labels_per_unit > self.pairs_per_unit:
+            raise InputError(
+                f"A unit has at least one pair under each of its labels, but labels_per_unit={self.labels_per_unit} and"
+                f" pairs_per_unit={self.pairs_per_unit}.",
+                hint=_example(self.names(), f",pairs_per_unit={self.labels_per_unit}"),
             )
 
     @classmethod
@@ -111,17 +129,54 @@ class Hints:
                 f"The hint labels={self.labels} contradicts the plan, which lists {listed}: rows of other labels are dropped.",
                 hint="leave the hint labels out",
             )
-        return replace(self, labels=listed or self.labels or _LABELS)
+        named = 0 if plan.labels_only is None else len(plan.labels_only)
+        if self.labels is not None and self.labels < named:
+            raise InputError(
+                f"The hint labels={self.labels} contradicts the plan, which ranks {named} labels by name.",
+                hint=f"labels={named} or more: all labels of the data count",
+            )
+        return replace(self, labels=listed or self.labels or max(_LABELS, named))
+
+    @property
+    def visits(self) -> int:
+        """How many (unit, label) combinations there are."""
+        return self.units * self.labels_per_unit
 
     def expected(self) -> Floats:
-        """Return the expected number of pairs of each feature, most common first."""
+        """Return the expected number of pairs of each feature, most common first; none has more than every unit and label gives."""
         weights = np.arange(1, self.features + 1, dtype=np.float64) ** -self.zipf
-        found: Floats = weights * (self.units * self.pairs_per_unit / weights.sum())
+        left, full = float(self.units * self.pairs_per_unit), 0
+        found: Floats = weights * (left / weights.sum())
+        # Features that every unit has leave more pairs to all others.
+        while full < len(found) and found[full] > self.visits:
+            over = full + int(np.sum(found[full:] > self.visits))
+            left -= float((over - full) * self.visits)
+            found[full:over], full = self.visits, over
+            found[full:] = weights[full:] * (max(left, 0.0) / max(float(weights[full:].sum()), 1e-300))
         return found
 
     def shares(self) -> Floats:
         """Return the part of all pairs that each label has."""
         return label_shares(self.labels or _LABELS)
+
+    def leans(self, expected: Floats, home: Integers) -> Floats:
+        """Return the part of each feature's pairs that has its own label: `lean`, or less where that label has too few units.
+
+        Args:
+            expected: The expected number of pairs of each feature.
+            home: The label to which each feature leans.
+        """
+        shares, each = self.shares(), self.pairs_per_unit / self.labels_per_unit
+        rest = float(self.units * self.pairs_per_unit) - float(expected.sum())
+        leans: Floats = np.full(len(expected), self.lean)
+        for _ in range(_ROUNDS):
+            own = np.bincount(home, weights=expected * leans, minlength=len(shares))
+            pairs = own + shares * (float(np.sum(expected * (1 - leans))) + rest)
+            # The label's units, as a part of all that have the feature.
+            room = (pairs / each)[home] / np.maximum(expected, 1e-300)
+            most = (room - shares[home]) / np.maximum(1 - shares[home], 1e-300)
+            leans = np.clip(most, 0.0, leans)
+        return leans
 
     def cells(self, expected: Floats, home: Integers) -> Floats:
         """Return the expected number of pairs of each feature and label.
@@ -130,8 +185,9 @@ class Hints:
             expected: The expected number of pairs of each feature.
             home: The label to which each feature leans.
         """
-        cells = (expected * (1 - self.lean))[:, None] * self.shares()
-        cells[np.arange(len(expected)), home] += expected * self.lean
+        leans = self.leans(expected, home)
+        cells: Floats = (expected * (1 - leans))[:, None] * self.shares()
+        cells[np.arange(len(expected)), home] += expected * leans
         return cells
 
 
@@ -268,7 +324,7 @@ def _or_grid(found: Plan, units: int, labels: int) -> Plan:
         return found
     grid = replace(found, grid=True, mechanism="laplace", shares=_FINDING_FEATURES[found.known_labels is not None])
     by_pairs, by_features = (one.calibration.threshold_in_units for one in (found, grid))
-    best = Best.expected(Hints(units=min(units, MOST["units"]), labels=labels))
+    best = Best.expected(Hints(units=min(units, MOST["units"]), labels=labels, lean=LEAN))
     helps = best.part(best.joint, by_pairs) < _MOST_SHOWN <= best.part(best.feature, by_features)
     return grid if helps and best.rows(by_features) <= _LONGEST else found
 

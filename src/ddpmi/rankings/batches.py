@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddpmi.rankings import orders
-from ddpmi.rankings.cells import COLUMNS, Cells, are_summed, scale_of
-from ddpmi.rankings.noise_model import NoiseModel
-from ddpmi.rankings.pairs import SCORE, ScoredPairs, mutual_information_of
+from ddpmi.rankings import orders, verdicts
+from ddpmi.rankings.cells import NUMBERS, Cells, are_summed, names_by_bytes, scale_of
+from ddpmi.rankings.noise_model import NoiseModel, is_heavy
+from ddpmi.rankings.pairs import SCORE, ScoredPairs, mutual_information_of, notes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,13 +28,11 @@ if TYPE_CHECKING:
     from ddpmi.rankings.orders import Codes, Pooled, Sums
     from ddpmi.rankings.patterns import Patterns
 
-NUMBERS = COLUMNS[6:]
-"""The numeric columns of a ranking, without ranks."""
 KEY, JOINT, BUCKET = "order_key", "order_joint", "bucket"
 """Pairs are ordered by KEY ascending, JOINT descending, feature, label by bytes; a bucket is a range of that order."""
 COUNTED = ("pairs_of_feature", "pairs_of_label")
 """Additional columns of joined pairs where margins are sums of released pairs."""
-_NEEDED = ("private", "tables", "grid", "space", "sample_rate", "marginals", "complete")
+_NEEDED = ("private", "tables", "grid", "space", "weighted", "sample_rate", "marginals", "complete")
 
 Place = tuple[float, int, bytes, bytes]
 """A position in the order: (key, ~joint, feature, label), ascending."""
@@ -109,6 +107,23 @@ def _whole_rows(pairs: ScoredPairs, labels: pa.Array) -> tuple[Sums, Codes]:
     return (cells.joint, cells.feature_sums, cells.label_sums, cells.total), (feature, label)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judging:
+    """What gives verdicts, learned from all pairs of a release."""
+
+    judge: verdicts.Judge
+    """The fitted model."""
+    labels: pa.Array
+    """The labels whose noise it knows more about than their receipt says, in its order."""
+
+    def of_rows(self, labels: pa.Array) -> verdicts.Judge:
+        """Return the model for rows with these labels, each row with a label of its own."""
+        import pyarrow.compute as pc
+
+        places = pc.fill_null(pc.index_in(labels, value_set=self.labels), len(self.labels)).to_numpy()
+        return replace(self.judge, labels=self.judge.labels.of_rows(places))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scoring:
     """How to score; a value that can be sent to a task."""
@@ -129,11 +144,15 @@ class Scoring:
     """As in `rank`."""
     learned: Learned | None = field(default=None, repr=False, compare=False)
     """The model that `learn` fitted; None unless the order is the pooled one."""
+    prior: verdicts.Prior | None = field(default=None, repr=False, compare=False)
+    """How lifts vary, while the noise of labels is not known yet."""
+    judging: Judging | None = field(default=None, repr=False, compare=False)
+    """What gives verdicts; None where sums are exact."""
 
     def __post_init__(self) -> None:
         needed = {name: self.receipt[name] for name in _NEEDED if name in self.receipt}
         plan = self.receipt.get("plan") or {}
-        words = ("space", "marginals", "complete")
+        words = ("space", "weighted", "marginals", "complete")
         planned = {name: plan[name] for name in words if plan.get(name) and not needed.get(name)}
         object.__setattr__(self, "receipt", needed | planned)
 
@@ -164,6 +183,11 @@ class Scoring:
         return nothing.ranked_by if nothing.noise_model is not None else "estimate"
 
     @property
+    def heavy(self) -> bool:
+        """Whether there is Laplace noise."""
+        return is_heavy(self.receipt)
+
+    @property
     def pools(self) -> bool:
         """Whether the order of a pair depends on all other pairs of its feature."""
         return self.score is None and self.ranked_by == "pooled"
@@ -183,8 +207,25 @@ class Scoring:
             self if pairs.noise_model is None else replace(self, learned=Learned.of(pairs, pairs.noise_model, labels))
         )
 
-    def pairs(self, joined: pa.RecordBatch) -> ScoredPairs:
-        """Score some pairs; each row holds the sums of its feature and of its label too."""
+    def with_prior(self, learned: pa.Table) -> Scoring:
+        """Estimate how lifts vary from the sums of what `Learning` yielded without a prior."""
+        tally = np.zeros(verdicts.TALLY, np.int64)
+        tally.reshape(-1)[learned["place"].to_numpy()] = learned["value"].to_numpy()
+        return replace(self, prior=verdicts.Prior.fitted(tally, heavy=self.heavy))
+
+    def with_judge(self, learned: pa.Table) -> Scoring:
+        """Add what `Learning` yielded with a prior, so that verdicts can be given."""
+        if self.prior is None:
+            return self
+        labels, at = names_by_bytes(learned["label"])
+        # The last row is for labels of which nothing is known.
+        said = np.zeros((len(labels) + 1, verdicts.NODES), np.int64)
+        said[at, learned["place"].to_numpy()] = learned["value"].to_numpy()
+        judge = verdicts.Judge(prior=self.prior, labels=verdicts.Labels.of(said, heavy=self.heavy))
+        return replace(self, prior=None, judging=Judging(judge=judge, labels=labels))
+
+    def cells(self, joined: pa.RecordBatch) -> tuple[Cells, NoiseModel | None]:
+        """Read some pairs; each row holds the sums of its feature and of its label too."""
         grid, unit = scale_of(self.receipt)
         rows = np.arange(joined.num_rows)
         joint, feature, label = (_sums(joined, name) for name in ("sum", "feature_sum", "label_sum"))
@@ -203,9 +244,16 @@ class Scoring:
         if noise_model is not None and self.counted:
             held = [_sums(joined, name) for name in COUNTED]
             noise_model = replace(noise_model, pairs_of_feature=held[0], pairs_of_label=held[1])
+        return cells, noise_model
+
+    def pairs(self, joined: pa.RecordBatch) -> ScoredPairs:
+        """Score some pairs."""
+        cells, noise_model = self.cells(joined)
         mi = mutual_information_of(cells, self.method, self.tol)
         ranked_by = self.order or orders.default_order(noise_model)
         pairs = ScoredPairs(cells=cells, noise_model=noise_model, mi=mi, base=self.base, ranked_by=ranked_by)
+        if self.judging is not None:
+            pairs = replace(pairs, judge=self.judging.of_rows(cells.labels))
         if self.learned is not None and noise_model is not None:
             return replace(pairs, pooled=self.learned.estimated(pairs, noise_model))
         return pairs if self.score is None else pairs.scored(self.score)
@@ -226,6 +274,7 @@ class Scoring:
             "feature": names[0],
             "direction": direction,
             **{name: pa.array(numbers[name], pa.float64(), from_pandas=True) for name in self.numbers},
+            "note": notes_in_words(numbers["note"]),
             KEY: pc.if_else(known, pa.array(key), pa.scalar(None, pa.float64())),
             JOINT: pa.array(joint, pa.int64()),
             BUCKET: pa.array(cuts.buckets(key, joint, names), pa.int32()),
@@ -246,6 +295,45 @@ class Task:
         """Score batch by batch; where the order needs whole features, no batch divides one."""
         parts = batches if self.scoring.learned is None else whole_features(batches)
         return (self.scoring.batch(batch, self.cuts) for batch in parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learning:
+    """The work of one task before verdicts: count readings, or gather what pairs say about their labels' noise."""
+
+    scoring: Scoring
+    """How to score; with a prior, what pairs say is gathered."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a label (NULL for readings), a place and an integer, batch by batch."""
+        return (self.batch(batch) for batch in batches)
+
+    def batch(self, joined: pa.RecordBatch) -> pa.RecordBatch:
+        """Learn from one batch."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        (cells, noise_model), prior = self.scoring.cells(joined), self.scoring.prior
+        if noise_model is None:
+            return _said(pa.array([], pa.string()), np.empty(0, np.int64), np.empty(0, np.int64))
+        sums = cells.joint, cells.feature_sums, cells.label_sums
+        if prior is None:
+            tally = verdicts.tallied(noise_model, sums, (cells.feature_code, cells.label_code)).ravel()
+            at = np.flatnonzero(tally)
+            return _said(pa.nulls(len(at), pa.string()), at, tally[at])
+        names = pc.unique(cells.labels)
+        label = pc.index_in(cells.labels, value_set=names).to_numpy()
+        found = verdicts.gathered(prior, noise_model, sums, (cells.feature_code, label), len(names))
+        row, node = np.nonzero(found)
+        return _said(names.take(pa.array(row)), node, found[row, node])
+
+
+def _said(labels: pa.Array, places: Integers, values: Integers) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict(
+        {"label": labels, "place": pa.array(places, pa.int64()), "value": pa.array(values, pa.int64())}
+    )
 
 
 def whole_features(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -36,10 +36,21 @@ COLUMNS = (
     "feature_total",
     "label_total",
     "share_in",
+    "share_in_low",
+    "share_in_high",
     "share_out",
+    "share_out_low",
+    "share_out_high",
     "lift",
+    "lift_low",
+    "lift_high",
+    "false_sign",
+    "clear",
+    "note",
 )
 """The columns of a ranking, in order."""
+NUMBERS = COLUMNS[6:-2]
+"""The columns that hold numbers other than ranks."""
 _DIGITS = 12
 _FEW = 1 << 16  # NumPy sorts 16-bit integers by counting
 _POWERS = np.array([float(f"1e{k}") for k in range(-280, 281)])  # read from text: the same on every platform
@@ -163,10 +174,13 @@ def scale_of(receipt: Mapping[str, Any]) -> tuple[int, Fraction]:
 
     >>> scale_of({"grid": {"step": "0.5", "g": 1}}), scale_of({"grid": {"step": 1, "g": 8}, "space": "units"})[0]
     ((1, Fraction(1, 4)), 256)
+    >>> scale_of({"grid": {"step": 1, "g": 8}, "space": "units", "weighted": True})[0]
+    1
     """
     fine = 1 << int(receipt["grid"]["g"])
-    # In units space labels and total count units, on grid 1.
-    return fine if space_of(receipt) == "units" else 1, Fraction(str(receipt["grid"]["step"])) / fine / _rate(receipt)
+    # Releases of formats 1 and 2 that count units have the number of units in labels and total, on grid 1.
+    whole = space_of(receipt) == "units" and not setting(receipt, "weighted")
+    return fine if whole else 1, Fraction(str(receipt["grid"]["step"])) / fine / _rate(receipt)
 
 
 def _rate(receipt: Mapping[str, Any]) -> Fraction:

@@ -228,7 +228,7 @@ def _one_sided(chance: float, *, heavy: bool) -> float:
 
 def _in_other_labels(pairs: ScoredPairs, noise_model: NoiseModel, reach: float) -> float:
     """Return an upper bound of the sum of all labels that are not in the release, as a fraction of the total."""
-    if noise_model.units:
+    if noise_model.labels_overlap:
         return 1.0
     total, count = max(pairs.cells.total, 1), len(pairs.cells.labels)
     rest = 1 - float(np.sum(pairs.cells.label_sums.astype(np.float64))) / total

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _SUFFIXES = (".svg", ".png", ".html")
 _COLOURS = {"presence": "#1b6ca8", "absence": "#d1495b"}
 _GREY = "#5f6b76"
+_PALE = 0.25  # opacity of bars that may be noise
 _NAME = 34  # longest name, in terminal cells
 _WIDTH = 420
 _LABELS = 20
@@ -84,18 +85,19 @@ def save(chart: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -
     return text.write_new(path, write, overwrite=overwrite)
 
 
-def of_ranking(rows: Sequence[Mapping[str, Any]], *, unit: str, subtitle: str) -> Any:
-    """Draw rows of a ranking as bars with intervals, best first.
+def of_ranking(rows: Sequence[Mapping[str, Any]], *, unit: str, subtitle: Sequence[str]) -> Any:
+    """Draw rows of a ranking as bars with intervals, best first. Rows that may be noise are pale, and their names say so.
 
     Args:
-        rows: Rows with rank, label, feature, direction, mi, mi_low and mi_high.
+        rows: Rows with rank, label, feature, direction, mi, mi_low, mi_high and clear.
         unit: The unit of mutual information.
-        subtitle: The guarantee of the release.
+        subtitle: The guarantee of the release, and what is certain.
     """
     alt = _altair()
     values = [
         {
-            "name": f"{row['rank']}. {_short(row['feature'])} | {_short(row['label'])}",
+            "name": f"{row['rank']}. {_short(row['feature'])} | {_short(row['label'])}{'' if row['clear'] else ' (may be noise)'}",
+            "opacity": 0.75 if row["clear"] else _PALE,
             **{key: row[key] for key in ("direction", "mi", "mi_low", "mi_high")},
         }
         for row in rows
@@ -104,11 +106,12 @@ def of_ranking(rows: Sequence[Mapping[str, Any]], *, unit: str, subtitle: str) -
         y=alt.Y("name:N", sort=[value["name"] for value in values], title=None).axis(labelLimit=520)
     )
     colour = alt.Color("direction:N", title=None).scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
-    bars = base.mark_bar(opacity=0.75, height={"band": 0.7}).encode(
-        x=alt.X("mi:Q", title=f"mutual information ({unit}), with 95% interval"), color=colour
+    opacity = alt.Opacity("opacity:Q", scale=None)
+    bars = base.mark_bar(height={"band": 0.7}).encode(
+        x=alt.X("mi:Q", title=f"mutual information ({unit}), with 95% interval"), color=colour, opacity=opacity
     )
     ends = base.mark_rule(color="black", strokeWidth=1.5).encode(x="mi_low:Q", x2="mi_high:Q")
-    title = alt.TitleParams("What sets the labels apart: feature | label", subtitle=subtitle, anchor="start")
+    title = alt.TitleParams("What sets the labels apart: feature | label", subtitle=list(subtitle), anchor="start")
     return _styled((bars + ends).properties(width=_WIDTH, height={"step": 18}, title=title))
 
 

@@ -6,7 +6,7 @@ different budgets. Names are matched once for each list of names; pairs are matc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ddpmi import text
 from ddpmi.errors import LONGEST_LIST, Hint, InputError, check_count
 from ddpmi.rankings import cells, charts
+from ddpmi.rankings.changes import Changes, changes
 from ddpmi.rankings.ranking import Ranking, rank
 
 if TYPE_CHECKING:
@@ -66,20 +67,23 @@ class Comparison:
     bands: tuple[dict[str, Any], ...]
     """Errors by range of the reference's ranks: from, to, n, kept, percentiles."""
     labels: tuple[dict[str, Any], ...]
-    """For each label of the reference: n, overlap_20, and presence_overlap_20 (presence only); and for its pairs among
-    the reference's best: their number (best), kept, percentiles."""
+    """For each label of the reference, largest first: its total, n, overlap_20, and presence_overlap_20 (presence only); and for its
+    pairs among the reference's best: their number (best), kept, percentiles."""
+    changes: Changes
+    """Which pairs rose or fell, and which differ by more than the noise of both."""
     private: bool
     """Whether both sides were private."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; ``notice`` comes first where a ranking is not private."""
-        names = [field.name for field in fields(self) if field.name not in ("by", "bands", "labels", "private")]
+        apart = ("by", "bands", "labels", "changes", "private")
+        names = [field.name for field in fields(self) if field.name not in apart]
         stamp = {} if self.private else {"notice": text.NOT_PRIVATE}
         lists = {"bands": [dict(band) for band in self.bands], "labels": [dict(label) for label in self.labels]}
-        return stamp | {name: getattr(self, name) for name in names} | lists
+        return stamp | {name: getattr(self, name) for name in names} | lists | {"changes": self.changes.to_dict()}
 
     def to_text(self) -> str:
-        """Return a summary for a terminal, with the 20 worst labels, worst first."""
+        """Return a summary for a terminal, with the 20 largest labels and the risers and fallers."""
         lines = [] if self.private else [f"{text.NOT_PRIVATE}: at least one side was computed from exact sums."]
         a, b, common = (self.pairs[name] for name in ("a", "b", "common"))
         whose = "the reference" if self.by == "reference" else "the private ranking"
@@ -97,14 +101,15 @@ class Comparison:
         for band in self.bands:
             errors = _errors(band["percentiles"])
             lines.append(f"Ranks {band['from']}-{band['to']}: {_percent(band['kept'])} kept, percentiles {errors}")
-        worst = sorted(self.labels, key=lambda label: label["overlap_20"])[:LABEL_TOP]
-        for label in worst:
+        for label in self.labels[:LABEL_TOP]:
             errors = _errors(label["percentiles"])
             shared = f"{_percent(label['overlap_20'])} shared"
             lines.append(
                 f"Label {text.printable(label['label'])}: {shared}, {label['best']} best, percentiles {errors}"
             )
-        return "\n".join(lines)
+        if len(self.labels) > LABEL_TOP:
+            lines.append(f"{len(self.labels) - LABEL_TOP} smaller labels are not listed.")
+        return "\n".join(lines + self.changes.lines())
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Any:
         """Draw rank errors by band, and overlaps by depth and by label.
@@ -172,8 +177,26 @@ def compare(
     if cut:
         left, right = left.top(top, per="all"), right.top(top, per="all")
     one, two = left.coded(), right.coded()
-    private = left.private and right.private
-    return _compared(one, two, _partners(one, two), top=top, by=by, private=private)
+    partner = _partners(one, two)
+    found = _compared(one, two, partner, top=top, by=by, private=left.private and right.private)
+    mine = np.flatnonzero(partner >= 0)
+    mine = mine[np.minimum(one.place[mine], two.place[partner[mine]]) <= top]
+    rows = mine, partner[mine]
+    moved = changes(left, right, rows=rows, places=(one.place[rows[0]], two.place[rows[1]]))
+    return replace(found, changes=moved, labels=_by_size(found.labels, _label_totals(left, one)))
+
+
+def _label_totals(ranking: Ranking, side: Coded) -> dict[str, float]:
+    """Return the total of each label that has a pair."""
+    rows = np.unique(side.label_code, return_index=True)[1]
+    table = ranking.lifts(rows)
+    return dict(zip(table["label"].to_pylist(), table["label_total"].to_pylist(), strict=True))
+
+
+def _by_size(labels: tuple[dict[str, Any], ...], totals: dict[str, float]) -> tuple[dict[str, Any], ...]:
+    """Order labels by their totals, largest first, and write these beside their names."""
+    known = [{"label": one["label"], "total": totals[one["label"]]} | one for one in labels]
+    return tuple(sorted(known, key=lambda one: (-one["total"], one["label"].encode())))
 
 
 def _best(side: Coded, count: int) -> Integers:
@@ -242,6 +265,7 @@ def _compared(one: Coded, two: Coded, partner: Integers, *, top: int, by: By, pr
         direction_error=_mean(differs),
         bands=tuple(_band(one, there, partner, band) for band in _BANDS if band[0] <= len(one)),
         labels=labels,
+        changes=Changes(compared=0, clear=0, risers=(), fallers=()),
         private=private,
     )
 

@@ -1,6 +1,6 @@
-"""Intervals of mutual information: the values that are consistent with the released sums and their noise.
+"""Intervals of mutual information, shares and lift: the values that are consistent with the released sums and their noise.
 
-An interval is the range of mutual information over all 2 x 2 tables near the released sums. Distance is measured in the
+An interval is the range of a measure over all 2 x 2 tables near the released sums. Distance is measured in the
 metric of the noise's covariance, from the nearest table that can exist. For normal noise this is the profile likelihood.
 Tables with an empty cell are the sides of the set of tables. They are searched too where a cell may be empty: mutual
 information is steepest there, and there one sum constrains the others more.
@@ -20,7 +20,7 @@ from ddpmi.information.mi import feasible, mutual_information
 from ddpmi.rankings.noise_model import LEVEL, TINY, Noise, covariance_of, dot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ddpmi._typing import Flags, Floats, Integers
     from ddpmi.rankings.noise_model import NoiseModel, Summed, Table
@@ -34,7 +34,20 @@ _CELLS = ((0, (1, 0, 0)), (0, (-1, 1, 0)), (0, (-1, 0, 1)), (1, (1, -1, -1)))
 # Sides of the set of tables: one empty cell, or two that can be empty together.
 _SIDES = ((0,), (1,), (2,), (3,), (1, 2), (0, 3))
 _ROUNDING = 1e-9  # standard deviations by which rounding may make a cell negative
+_STILL = 1e-6  # a measure that changes less along a side is constant there
 _FARTHEST = 30.0  # standard deviations; the normal tail beyond it underflows
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number of a 2 x 2 table."""
+
+    value: Callable[[Vector], Floats]
+    """Its value at (pxy, px, py), which need not be a table that can exist."""
+    slope: Callable[[Vector, float], Vector]
+    """Its gradient up to a positive factor; cells below the second argument count as that."""
+    steps: int
+    """How often the gradient is computed again where the step before ended."""
 
 
 def bounds(
@@ -45,11 +58,23 @@ def bounds(
     *,
     level: float = LEVEL,
 ) -> tuple[Floats, Floats]:
-    """Return bounds of the mutual information of some pairs, in nats.
+    """Return bounds of the mutual information of some pairs, in nats; arguments as in `ranges`."""
+    return ranges(noise_model, {"mi": mi}, sums, codes, level=level)["mi"]
+
+
+def ranges(
+    noise_model: NoiseModel,
+    values: Mapping[str, Floats],
+    sums: tuple[Integers, Integers, Integers],
+    codes: tuple[Integers, Integers],
+    *,
+    level: float = LEVEL,
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return bounds of some measures of some pairs.
 
     Args:
         noise_model: What the receipt says about the noise.
-        mi: Their mutual information.
+        values: For names of ``MEASURES`` the value of each pair; "mi" in nats. A value may be NaN.
         sums: Their sums of pair, feature and label, as released.
         codes: Indices of their features and labels.
         level: About how often each interval contains the value without noise.
@@ -63,13 +88,17 @@ def bounds(
     table = feasible(*sums, np.int64(noise_model.total))
     whole = max(noise_model.total, 1)
     raw = (sums[0] / whole, sums[1] / whole, sums[2] / whole)
-    found = interval(mi, (table, raw), noise_model.noise, level=level, summed=summed)
+    found = measured(values, (table, raw), noise_model.noise, level=level, summed=summed)
     if noise_model.threshold is None or noise_model.sd == 0:
         return found
     excess = (sums[0] - int(noise_model.threshold)).astype(np.float64) / noise_model.sd
     # A pair below the threshold was released with the others of its feature and label, not because of its noise.
     drop = np.where(excess < 0, 0.0, drops_below(excess, noise_model.mechanism, level=level))
-    return widen_near_threshold(found, table, drop, noise_model.noise, summed=summed is not None)
+    noise = noise_model.noise
+    return {
+        name: widen_near_threshold(ends, table, drop, noise, summed=summed is not None, measure=name)
+        for name, ends in found.items()
+    }
 
 
 def interval(
@@ -93,20 +122,48 @@ def interval(
     >>> bool(0.03 < low[0] < 0.0440979 < high[0] < 0.06)
     True
     """
+    return measured({"mi": mi}, tables, noise, level=level, summed=summed)["mi"]
+
+
+def measured(
+    values: Mapping[str, Floats],
+    tables: tuple[Table, Table],
+    noise: Noise,
+    *,
+    level: float = LEVEL,
+    summed: Summed | None = None,
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return bounds of several measures; the other arguments are those of `interval`.
+
+    >>> p = (np.array([0.06]), np.array([0.1]), np.array([0.2]))
+    >>> noise = Noise(joint=0.001, feature=0.001, label=0.001, total=0)
+    >>> low, high = measured({"lift": np.array([3.0])}, (p, p), noise)["lift"]
+    >>> low.round(2).tolist(), high.round(2).tolist()
+    ([2.89], [3.12])
+    """
     width = noise.width(level)
-    low, high = np.empty_like(mi), np.empty_like(mi)
-    for start in range(0, mi.size, _BLOCK):
+    count = len(tables[0][0])
+    ends = {name: (np.empty(count), np.empty(count)) for name in values}
+    for start in range(0, count, _BLOCK):
         rows = slice(start, start + _BLOCK)
         feasible, raw = ((t[0][rows], t[1][rows], t[2][rows]) for t in tables)
         held = None if summed is None else (summed[0][rows], summed[1][rows])
         spread = covariance_of(feasible, noise, held)
         released = _Place(raw, spread, np.zeros(len(raw[0])))
-        least, most = _signed_ends(feasible, released, noise, width=width, level=level)
-        crosses = (least <= 0) & (most >= 0)
-        least, most = np.abs(least), np.abs(most)
-        low[rows] = np.minimum(np.where(crosses, 0.0, np.minimum(least, most)), mi[rows])
-        high[rows] = np.maximum(np.maximum(least, most), mi[rows])
-    return low, high
+        measures = {name: MEASURES[name] for name in values}
+        for name, found in _ends(feasible, released, noise, measures, width=width, level=level).items():
+            low, high = ends[name]
+            least, most = _unsigned(*found) if name == "mi" else found
+            # fmin and fmax: where a value is NaN, its bounds are those of the tables near it.
+            low[rows], high[rows] = np.fmin(least, values[name][rows]), np.fmax(most, values[name][rows])
+    return ends
+
+
+def _unsigned(least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Turn bounds of mutual information with the sign of its direction into bounds without sign."""
+    crosses = (least <= 0) & (most >= 0)
+    least, most = np.abs(least), np.abs(most)
+    return np.where(crosses, 0.0, np.minimum(least, most)), np.maximum(least, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,29 +210,37 @@ def _exists(at: Vector, slack: float) -> Flags:
     return smallest >= -slack
 
 
-def _signed_ends(
-    feasible: Table, released: _Place, noise: Noise, *, width: float, level: float
-) -> tuple[Floats, Floats]:
-    """Return bounds of mutual information with the sign of its direction, which is smooth at 0."""
+def _ends(
+    feasible: Table,
+    released: _Place,
+    noise: Noise,
+    measures: Mapping[str, Measure],
+    *,
+    width: float,
+    level: float,
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return the least and the largest value of each measure over the tables that are near the released sums."""
     slack = _ROUNDING * noise.joint
     floor = max(noise.joint, TINY)
-    best = _signed(feasible)
-    least, most = best.copy(), best.copy()
+    ends = {name: (best := measure.value(feasible), best.copy()) for name, measure in measures.items()}
     places = list(_places(released, noise, width=width, level=level))
-    nearest = np.full(len(best), np.inf)
+    nearest = np.full(len(released.away), np.inf)
     for rows, place, _ in places:
         nearest[rows] = np.minimum(nearest[rows], np.where(_exists(place.at, slack), place.away, np.inf))
     # No point was found for sums that violate several sides at once: start from the nearest table that can exist.
     lost = np.isinf(nearest)
     nearest[lost] = 0.0
-    places.append((lost, _Place(feasible, released.spread, np.zeros(len(best))).of(lost), width**2))
+    places.append((lost, _Place(feasible, released.spread, np.zeros(len(lost))).of(lost), width**2))
     for rows, place, allowed in places:
         room = np.sqrt(np.maximum(allowed + nearest[rows] - place.away, 0.0))
-        for sign in (1.0, -1.0):
-            end = _move(place, sign * room, floor)
-            found = np.where(_exists(end, slack) & (place.away <= allowed + nearest[rows]), _signed(end), np.nan)
-            least[rows], most[rows] = np.fmin(least[rows], found), np.fmax(most[rows], found)
-    return least, most
+        possible = place.away <= allowed + nearest[rows]
+        for name, measure in measures.items():
+            least, most = ends[name]
+            for sign in (1.0, -1.0):
+                end = _move(place, measure, sign * room, floor)
+                found = np.where(_exists(end, slack) & possible, measure.value(end), np.nan)
+                least[rows], most[rows] = np.fmin(least[rows], found), np.fmax(most[rows], found)
+    return ends
 
 
 def _places(released: _Place, noise: Noise, *, width: float, level: float) -> Iterator[tuple[Flags, _Place, float]]:
@@ -197,12 +262,17 @@ def _places(released: _Place, noise: Noise, *, width: float, level: float) -> It
             yield near, place, width**2 * (edge if len(side) > 1 else 1.0)
 
 
-def _move(place: _Place, room: Floats, floor: float) -> Vector:
-    """Move by ``room`` standard deviations in the direction in which mutual information changes fastest."""
-    slope = _slope(place.at, floor)
-    moved = [dot(row, slope) for row in place.spread]
-    deviation = np.sqrt(np.maximum(dot(slope, moved), np.finfo(np.float64).tiny))
-    return [p + room * (m / deviation) for p, m in zip(place.at, moved, strict=True)]
+def _move(place: _Place, measure: Measure, room: Floats, floor: float) -> Vector:
+    """Move by ``room`` standard deviations in the direction in which the measure changes fastest."""
+    end: Vector = place.at
+    for _ in range(1 + measure.steps):
+        slope = measure.slope(end, floor)
+        moved = [dot(row, slope) for row in place.spread]
+        # Within a side the measure may be constant; rounding alone must not move the place off the side.
+        still = _STILL * floor * np.maximum.reduce([np.abs(part) for part in slope])
+        deviation = np.maximum(np.sqrt(np.maximum(dot(slope, moved), 0.0)), still)
+        end = [p + room * (m / deviation) for p, m in zip(place.at, moved, strict=True)]
+    return end
 
 
 def _slope(at: Vector, floor: float) -> Vector:
@@ -224,28 +294,77 @@ def _log_ratio(t: Floats) -> Floats:
     return np.where(small, 1 - t / 2, np.log1p(safe) / safe)
 
 
-def _signed(at: Vector) -> Floats:
-    """Return the mutual information of the nearest table that can exist, negative for absence."""
+def _possible(at: Vector) -> Vector:
+    """Return the nearest table that can exist."""
     px, py = np.clip(at[1], 0.0, 1.0), np.clip(at[2], 0.0, 1.0)
-    pxy = np.clip(at[0], np.maximum(0.0, px - (1 - py)), np.minimum(px, py))
+    return [np.clip(at[0], np.maximum(0.0, px - (1 - py)), np.minimum(px, py)), px, py]
+
+
+def _signed(at: Vector) -> Floats:
+    """Return mutual information, negative for absence, which is smooth at independence."""
+    pxy, px, py = _possible(at)
     mi = mutual_information(pxy, px, py)
     return np.where(pxy >= px * py, mi, -mi)
 
 
+def _share_in(at: Vector) -> Floats:
+    pxy, _, py = _possible(at)
+    return pxy / np.maximum(py, TINY)
+
+
+def _share_out(at: Vector) -> Floats:
+    pxy, px, py = _possible(at)
+    return (px - pxy) / np.maximum(1 - py, TINY)
+
+
+def _lift(at: Vector) -> Floats:
+    pxy, px, py = _possible(at)
+    return pxy / np.maximum(px * py, TINY)
+
+
+def _share_in_slope(at: Vector, floor: float) -> Vector:
+    return [np.ones(len(at[0])), np.zeros(len(at[0])), -at[0] / np.maximum(at[2], floor)]
+
+
+def _share_out_slope(at: Vector, floor: float) -> Vector:
+    ones = np.ones(len(at[0]))
+    return [-ones, ones, (at[1] - at[0]) / np.maximum(1 - at[2], floor)]
+
+
+def _lift_slope(at: Vector, floor: float) -> Vector:
+    return [np.ones(len(at[0])), -at[0] / np.maximum(at[1], floor), -at[0] / np.maximum(at[2], floor)]
+
+
+MEASURES = {
+    "mi": Measure(_signed, _slope, 0),
+    "share_in": Measure(_share_in, _share_in_slope, 1),
+    "share_out": Measure(_share_out, _share_out_slope, 1),
+    "lift": Measure(_lift, _lift_slope, 2),
+}
+"""The measures that have intervals. That of mutual information has the sign of its direction."""
+
+
 def widen_near_threshold(
-    bounds: tuple[Floats, Floats], table: Table, drop: Floats, noise: Noise, *, summed: bool = False
+    bounds: tuple[Floats, Floats],
+    table: Table,
+    drop: Floats,
+    noise: Noise,
+    *,
+    summed: bool = False,
+    measure: str = "mi",
 ) -> tuple[Floats, Floats]:
     """Widen the bounds of pairs near the threshold, which were released because their noise was high.
 
     Given that a sum was released, the true sum may be far lower than the noise alone suggests. The widened bounds
-    contain the mutual information of every joint sum from there up to the released one.
+    contain the measure's value for every joint sum from there up to the released one.
 
     Args:
-        bounds: Low and high of mutual information.
+        bounds: Low and high of the measure.
         table: pxy, px, py of tables that can exist.
         drop: The result of `drops_below` for these pairs.
         noise: The release's noise.
         summed: Whether the margins are sums of released pairs, and so decrease with the joint sum.
+        measure: One of ``MEASURES``.
 
     Returns:
         The new low and high.
@@ -266,9 +385,10 @@ def widen_near_threshold(
     else:
         joint = np.maximum(np.maximum(pxy - drop[near] * noise.joint, 0.0), px - (1 - py))
         lowest = (np.minimum(joint, pxy), px, py)
-    at_lowest = mutual_information(*lowest)
+    at_lowest = mutual_information(*lowest) if measure == "mi" else MEASURES[measure].value(lowest)
     # Mutual information falls until px*py and rises after it, so the ends bound any range that does not contain px*py.
-    crosses = (lowest[0] <= lowest[1] * lowest[2]) & (px * py <= pxy)
+    # The other measures rise or fall with the joint sum, so that the ends bound any range.
+    crosses = (measure == "mi") & (lowest[0] <= lowest[1] * lowest[2]) & (px * py <= pxy)
     low[near] = np.minimum(low[near], np.where(crosses, 0.0, at_lowest))
     high[near] = np.maximum(high[near], at_lowest)
     return low, high

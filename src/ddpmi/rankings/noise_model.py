@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 """The default confidence level."""
+CLEAR_TOTAL = 5.0
+"""How many standard deviations of its noise a total must have, so that something may be divided by it."""
 TINY = 1e-18
 """Less than 1 / 2^59: every cell of a 64-bit table that is not empty is larger."""
 _ROUGH = 0.4  # variance added to each noise, in grid steps squared
@@ -162,8 +164,8 @@ class NoiseModel:
     """What thresholds suppressed; None where there are none."""
     labels_known: bool
     """Whether all labels were listed in the plan."""
-    units: bool
-    """Whether labels and total count units."""
+    labels_overlap: bool
+    """Whether a unit counts once in each of several labels, so that labels may sum to more than the total."""
 
     @classmethod
     def of(cls, cells: Cells, receipt: Mapping[str, Any]) -> NoiseModel | None:
@@ -174,7 +176,7 @@ class NoiseModel:
         whole = max(cells.users_total, float(cells.unit))
         users = _deviations(receipt, float(cells.unit))
         sds = {name: sd / whole for name, sd in users.items()}
-        heavy = any(_kind(entry) == "laplace" for entry in tables.values())
+        heavy = is_heavy(receipt)
         summed = are_summed(receipt)
         return cls(
             noise=Noise(
@@ -189,8 +191,22 @@ class NoiseModel:
             pairs_of_label=np.bincount(cells.label_code, minlength=len(cells.labels)) if summed else None,
             hides=_hidden(receipt, {name: sd / float(cells.unit) for name, sd in users.items()}),
             labels_known=bool(setting(receipt, "public_labels") or setting(receipt, "labels_only")),
-            units=space_of(receipt) == "units",
+            labels_overlap=space_of(receipt) == "units" and _labels_of_a_unit(receipt) != 1,
         )
+
+    def unclear(self, label: Integers) -> Integers:
+        """Return 1 where a label's total is not clear of its noise, 2 where that of all other labels is not, else 0."""
+        whole = max(self.total, 1)
+        share = label / whole
+        least = CLEAR_TOTAL * self.noise.label
+        beside = (1 - share) < CLEAR_TOTAL * math.hypot(self.noise.label, self.noise.total)
+        return np.where(share < least, 1, np.where(beside, 2, 0)).astype(np.int8)
+
+
+def _labels_of_a_unit(receipt: Mapping[str, Any]) -> int | None:
+    """Return how many labels one unit may have; None where the receipt does not say."""
+    bounds = (receipt.get("plan") or {}).get("bounds") or {}
+    return bounds.get("labels")
 
 
 def _deviations(receipt: Mapping[str, Any], unit: float) -> dict[str, float]:
@@ -222,6 +238,15 @@ def _hidden(receipt: Mapping[str, Any], sds: Mapping[str, float]) -> Hidden | No
     whole = Cut.of([found["labels"]]) if "pairs" not in found and "labels" in found else Cut.of(found.values())
     by_pairs: Literal["by pairs"] | None = "by pairs" if setting(receipt, "complete") else None
     return Hidden(pairs=within, labels=whole, features=by_pairs if "pairs" in found else "by totals")
+
+
+def is_heavy(receipt: Mapping[str, Any]) -> bool:
+    """Return whether any table has Laplace noise.
+
+    >>> is_heavy({"tables": {"pairs": {"mechanism": "discrete_laplace"}}})
+    True
+    """
+    return any(_kind(entry) == "laplace" for entry in receipt["tables"].values())
 
 
 def _kind(entry: Mapping[str, Any]) -> Literal["gaussian", "laplace"]:

@@ -17,11 +17,11 @@ import numpy as np
 from ddpmi.errors import LONGEST_LIST, Hint, InputError, check_count
 from ddpmi.information import mi as information
 from ddpmi.information.scores import score
-from ddpmi.rankings import intervals, orders
-from ddpmi.rankings.cells import COLUMNS, Cells, names_by_bytes, places_in_groups, round_significant
+from ddpmi.rankings import intervals, orders, verdicts
+from ddpmi.rankings.cells import COLUMNS, NUMBERS, Cells, names_by_bytes, places_in_groups, round_significant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -34,7 +34,10 @@ Per = Literal["label", "feature", "all"]
 Direction = Literal["presence", "absence", "both"]
 SCORE = "score"
 """The column that follows ``COLUMNS`` where another score gives the order."""
-_NUMBERS = COLUMNS[6:]
+NOTES = ("the total of this label is not clear of its noise", "the total outside this label is not clear of its noise")
+"""Why a share or lift is NULL, numbered from 1."""
+WITHOUT: dict[str, tuple[int, ...]] = {"share_in": (1,), "share_out": (2,), "lift": (1,)}
+"""The notes with which a measure is NULL."""
 _BLOCK = 1 << 14  # rows computed at once: the temporary arrays of one block fit into the processor's cache
 _TAKE = 1 << 22  # rows gathered at once, so that no text column reaches the 2 GiB limit of one Arrow array
 _LOOP = 1 << 12  # most groups that are selected one by one
@@ -180,6 +183,8 @@ class ScoredPairs:
     """How pairs are ordered by mutual information, where there is no other score."""
     pooled: orders.Pooled | None = None
     """The values of the pooled order, where they were computed before."""
+    judge: verdicts.Judge | None = None
+    """What gives verdicts, where it was learned before."""
 
     def __len__(self) -> int:
         return len(self.mi)
@@ -258,6 +263,52 @@ class ScoredPairs:
             place=place,
             presence=self.presence,
         )
+
+    def lifts(self, rows: Integers) -> pa.Table:
+        """Return names, label_total, share_in, and lift with its interval of some pairs, given by their row numbers in `coded`."""
+        import pyarrow as pa
+
+        cells = self.cells
+        codes, sums = (cells.feature_code[rows], cells.label_code[rows]), self._sums(rows)
+        clipped = information.clip_sums(*sums, np.int64(cells.total))
+        lift = _lift(*(part.astype(np.float64) for part in clipped))
+        share, low, high = information.shares(*clipped)[0], lift, lift
+        if self.noise_model is not None:
+            low, high = intervals.ranges(self.noise_model, {"lift": lift}, sums, codes)["lift"]
+            unclear = np.isin(self.noise_model.unclear(sums[2]), WITHOUT["lift"])
+            share, lift, low, high = (_blank(values, unclear) for values in (share, lift, low, high))
+        numbers = {"share_in": share, "lift": lift, "lift_low": low, "lift_high": high}
+        numbers["label_total"] = cells.in_users_units(sums[2])
+        names = {"label": _gather(cells.labels, codes[1]), "feature": _gather(cells.features, codes[0])}
+        return pa.table(names | {name: pa.array(v, pa.float64(), from_pandas=True) for name, v in numbers.items()})
+
+    def label_totals(self) -> dict[str, float]:
+        """Return the total of each released label."""
+        totals = self.cells.in_users_units(self.cells.label_sums).tolist()
+        return dict(zip(self.cells.labels.to_pylist(), totals, strict=True))
+
+    def of_labels(self, names: Sequence[str]) -> pa.Table:
+        """Return the pairs of some released labels, best first, with the ranks they have among all pairs."""
+        wanted = np.isin(np.asarray(self.cells.labels.to_pylist(), object), names)
+        rows = self.order[wanted[self.cells.label_code[self.order]]]
+        return self._assemble(rows, self._ranks_of(rows))
+
+    def counts_in_labels(self) -> dict[str, tuple[int, int]]:
+        """Return for each label with pairs how many it has, and how many of them are clear."""
+        code, count = self.cells.label_code, len(self.cells.labels)
+        pairs, clear = np.bincount(code, minlength=count), np.bincount(code[self._clear], minlength=count)
+        found = zip(self.cells.labels.to_pylist(), pairs.tolist(), clear.tolist(), strict=True)
+        return {name: (all_, some) for name, all_, some in found if all_}
+
+    def clear_top(self, n: int) -> pa.Table:
+        """Return the best n clear pairs of each label, with the ranks they have among all pairs."""
+        rows = first_of_groups(self.order[self._clear[self.order]], self.cells.label_code, n)
+        return self._assemble(rows, self._ranks_of(rows))
+
+    @property
+    def _clear(self) -> Flags:
+        """Whether each pair is clear."""
+        return self._levels < self.cut
 
     def table(self) -> pa.Table:
         """Return all pairs, best first."""
@@ -339,12 +390,12 @@ class ScoredPairs:
     def _assemble(self, rows: Integers, ranks: tuple[Integers, Integers, Integers]) -> pa.Table:
         import pyarrow as pa
 
-        names = (*_NUMBERS, *(() if self.scores is None else (SCORE,)))
+        names = (*NUMBERS, *(() if self.scores is None else (SCORE,)))
         numbers = {name: np.empty(len(rows)) for name in names}
-        presence = np.empty(len(rows), np.int8)
+        presence, notes = np.empty(len(rows), np.int8), np.empty(len(rows), np.int8)
         for block in _blocks(len(rows)):
             found = self.numbers(rows[block])
-            presence[block] = found.pop("presence")
+            presence[block], notes[block] = found.pop("presence"), found.pop("note")
             for name, values in found.items():
                 numbers[name][block] = values
         columns: dict[str, Any] = {
@@ -353,34 +404,86 @@ class ScoredPairs:
             **dict(zip(COLUMNS[2:5], (pa.array(column, pa.int64()) for column in ranks), strict=True)),
             "direction": _gather(pa.array(["absence", "presence"]), presence),
         }
+        clear = verdicts.level_of(numbers["false_sign"]) < self.cut
         for name in names:
             # from_pandas: a share or lift that is not defined is NULL, not NaN.
             columns[name] = pa.array(numbers.pop(name), pa.float64(), from_pandas=True)
-        return pa.table(columns)
+        columns |= {"clear": pa.array(clear), "note": notes_in_words(notes)}
+        return pa.table({name: columns[name] for name in (*COLUMNS, *names[len(NUMBERS) :])})
 
     def numbers(self, rows: Integers) -> dict[str, Any]:
-        """Compute the numeric columns of some rows."""
+        """Compute the numeric columns of some rows, their directions, and the number of their notes."""
         cells, mi = self.cells, self.mi[rows]
         joint, feature, label = self._sums(rows)
         sums = information.clip_sums(joint, feature, label, np.int64(cells.total))
-        low, high = mi, mi
+        inside, outside = information.shares(*sums)
+        lift = _lift(*(s.astype(np.float64) for s in sums))
+        values = {"mi": mi, "share_in": inside, "share_out": outside, "lift": lift}
+        ends = {name: (value, value) for name, value in values.items()}
+        notes = np.zeros(len(rows), np.int8)
         if self.noise_model is not None:
             codes = cells.feature_code[rows], cells.label_code[rows]
-            low, high = intervals.bounds(self.noise_model, mi, (joint, feature, label), codes)
-        inside, outside = information.shares(*sums)
+            ends = intervals.ranges(self.noise_model, values, (joint, feature, label), codes)
+            notes = self.noise_model.unclear(label)
+            for name in ("share_in", "share_out", "lift"):
+                without = np.isnan(values[name]) | np.isin(notes, WITHOUT[name])
+                values[name], ends[name] = _blank(values[name], without), tuple(_blank(v, without) for v in ends[name])
         scale = nats(self.base)
-        return {
-            "mi": mi / scale,
-            "mi_low": low / scale,
-            "mi_high": high / scale,
+        found: dict[str, Any] = {
             "joint": cells.in_users_units(joint),
             "feature_total": cells.in_users_units(feature),
             "label_total": cells.in_users_units(label),
-            "share_in": inside,
-            "share_out": outside,
-            "lift": _lift(*(s.astype(np.float64) for s in sums)),
+            "false_sign": self._false_sign(rows, sums),
             "presence": self._presence(rows, sums),
-        } | ({} if self.scores is None else {SCORE: self.scores[rows]})
+            "note": notes,
+        }
+        for name, value in values.items():
+            low, high = ends[name]
+            size = scale if name == "mi" else 1.0
+            found |= {name: value / size, f"{name}_low": low / size, f"{name}_high": high / size}
+        return found if self.scores is None else found | {SCORE: self.scores[rows]}
+
+    @cached_property
+    def _judged(self) -> verdicts.Judge | None:
+        """What gives verdicts; None where sums are exact."""
+        if self.judge is not None or self.noise_model is None:
+            return self.judge
+        cells = self.cells
+        codes = cells.feature_code, cells.label_code
+        return verdicts.Judge.of(self.noise_model, self._sums(slice(None)), codes, len(cells.labels))
+
+    def _false_sign(self, rows: slice | Integers, clipped: tuple[Integers, ...]) -> Floats:
+        """Return for some rows the probability that the direction shown is wrong."""
+        if self.noise_model is None or self._judged is None:
+            return np.zeros(len(clipped[0]))
+        codes = self.cells.feature_code[rows], self.cells.label_code[rows]
+        chance = self._judged.presence(self.noise_model, self._sums(rows), codes)
+        shown, own = self._presence(rows, clipped), information.direction(*clipped)
+        return verdicts.false_sign(chance, shown, own, pooled=self._pooled is not None)
+
+    @cached_property
+    def _levels(self) -> NDArray[np.int16]:
+        """The level of each pair's false_sign."""
+        levels = np.empty(len(self), np.int16)
+        for rows in _blocks(len(self)):
+            clipped = information.clip_sums(*self._sums(rows), np.int64(self.cells.total))
+            levels[rows] = verdicts.level_of(self._false_sign(rows, clipped))
+        return levels
+
+    @cached_property
+    def cut(self) -> int:
+        """The lowest level of false_sign that is not clear."""
+        return verdicts.cut(np.bincount(self._levels, minlength=verdicts.LEVELS))
+
+    def clear_rows(self) -> pa.Table:
+        """Return the clear pairs, best first, with the ranks they have among all pairs."""
+        rows = self.order[self._levels[self.order] < self.cut]
+        return self._assemble(rows, self._ranks_of(rows))
+
+    @property
+    def clear_count(self) -> int:
+        """How many pairs are clear."""
+        return int(np.sum(self._levels < self.cut))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -415,6 +518,17 @@ class ListedPairs:
         group = None if per == "all" else names_by_bytes(rows[per])[1]
         return rows.take(first_of_groups(np.argsort(rows["rank"].to_numpy()), group, n))
 
+    def clear_rows(self) -> pa.Table:
+        """Return the clear rows as they are listed."""
+        return self.rows.filter(self.rows["clear"])
+
+    @property
+    def clear_count(self) -> int:
+        """How many rows are clear."""
+        import pyarrow.compute as pc
+
+        return int(pc.sum(self.rows["clear"]).as_py() or 0)
+
     def scored(self, name: str) -> pa.Table:
         """Order the rows by another score, count their ranks anew, and take directions from their own shares."""
         import pyarrow as pa
@@ -426,9 +540,13 @@ class ListedPairs:
         by_key = np.lexsort((label, feature))
         order = by_key[order_of(-round_significant(values[by_key]), table["joint"].to_numpy()[by_key])]
         table = table.take(order).append_column(SCORE, pa.array(values[order]))
-        inside, outside = (pc.fill_null(table[key], 0.0) for key in ("share_in", "share_out"))
+        presence = self._presence()[order]
+        same = np.asarray(pc.equal(table["direction"], "presence").to_numpy(), np.bool_) == presence
+        wrong = table["false_sign"].to_numpy()
         columns: dict[str, Any] = {
-            "direction": pc.if_else(pc.greater(inside, outside), "presence", "absence"),
+            "direction": pa.array(["absence", "presence"]).take(pa.array(presence.astype(np.int8))),
+            "false_sign": pa.array(np.where(same, wrong, 1 - wrong)),
+            "clear": pc.and_(table["clear"], pa.array(same)),
             "rank": pa.array(np.arange(1, len(order) + 1), pa.int64()),
             "rank_in_label": pa.array(places_in_groups(label[order]), pa.int64()),
             "rank_in_feature": pa.array(places_in_groups(feature[order]), pa.int64()),
@@ -436,6 +554,13 @@ class ListedPairs:
         for key, column in columns.items():
             table = table.set_column(table.column_names.index(key), key, column)
         return table
+
+    def _presence(self) -> Flags:
+        """Return the direction of each row's own sums."""
+        sums = [np.clip(self.rows[key].to_numpy(), 0, self.total) for key in ("joint", "feature_total", "label_total")]
+        lowest = np.maximum(0.0, sums[1] - (np.float64(self.total or 0) - sums[2]))
+        joint = np.clip(sums[0], lowest, np.minimum(sums[1], sums[2]))
+        return information.direction(joint, sums[1], sums[2], np.float64(self.total or 0))
 
     def _scores(self, name: str) -> Floats:
         if self.total is None:
@@ -447,6 +572,36 @@ class ListedPairs:
             return np.asarray(self.rows["mi"].to_numpy() * nats(self.base))
         joint, feature, label = (self.rows[key].to_numpy() for key in ("joint", "feature_total", "label_total"))
         return score(name, joint, feature, label, self.total)
+
+    def lifts(self, rows: Integers) -> pa.Table:
+        """Return some pairs with all columns, given by their row numbers in `coded`."""
+        (_, feature), (_, label) = (names_by_bytes(self.rows[key]) for key in ("feature", "label"))
+        return self.rows.take(np.lexsort((label, feature))[rows])
+
+    def label_totals(self) -> dict[str, float]:
+        """Return the total of each label that has rows."""
+        names, label = names_by_bytes(self.rows["label"])
+        first = np.unique(label, return_index=True)[1]
+        return dict(zip(names.to_pylist(), self.rows["label_total"].take(first).to_pylist(), strict=True))
+
+    def of_labels(self, names: Sequence[str]) -> pa.Table:
+        """Return the rows of some labels as they are listed."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        return self.rows.filter(pc.is_in(self.rows["label"], value_set=pa.array(list(names), pa.string())))
+
+    def counts_in_labels(self) -> dict[str, tuple[int, int]]:
+        """Return for each label with rows how many it has, and how many of them are clear."""
+        names, label = names_by_bytes(self.rows["label"])
+        clear = self.rows["clear"].to_numpy()
+        pairs, some = np.bincount(label, minlength=len(names)), np.bincount(label[clear], minlength=len(names))
+        found = zip(names.to_pylist(), pairs.tolist(), some.tolist(), strict=True)
+        return {name: (all_, of_these) for name, all_, of_these in found}
+
+    def clear_top(self, n: int) -> pa.Table:
+        """Return the best n clear rows of each label."""
+        return replace(self, rows=self.clear_rows()).top(n, per="label", direction="both")
 
     def coded(self) -> Coded:
         """Return the pairs as numbers, with their positions in the order of their ranks."""
@@ -503,6 +658,18 @@ def _lift(joint: Floats, feature: Floats, label: Floats, total: Floats) -> Float
     expected = feature * label
     lift: Floats = np.divide(joint * total, expected, out=np.full(joint.shape, np.nan), where=expected > 0)
     return lift
+
+
+def _blank(values: Floats, where: Flags) -> Floats:
+    return np.where(where, np.nan, values)
+
+
+def notes_in_words(notes: Integers) -> pa.Array:
+    """Return notes by number: NULL for 0."""
+    import pyarrow as pa
+
+    words = pa.array([None, *NOTES], pa.string())
+    return words.take(pa.array(notes))
 
 
 def _gather(keys: pa.Array, codes: Integers) -> pa.ChunkedArray:

@@ -19,8 +19,9 @@ from ddpmi import text
 from ddpmi.errors import Hint, InputError, MissingExtra
 from ddpmi.information import mi as information
 from ddpmi.information import scores
-from ddpmi.rankings import certainty, charts, display, orders
+from ddpmi.rankings import certainty, charts, display, orders, views
 from ddpmi.rankings.cells import COLUMNS, Released, read
+from ddpmi.rankings.labels import check_known, natural_order
 from ddpmi.rankings.noise_model import NoiseModel
 from ddpmi.rankings.pairs import (
     SCORE,
@@ -33,6 +34,7 @@ from ddpmi.rankings.pairs import (
     mutual_information_of,
     nats,
 )
+from ddpmi.releases.words import Words, bounding_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from ddpmi._typing import ScoreName
+    from ddpmi._typing import Integers, ScoreName
 
 RANK_BOUNDS = ("rank_low", "rank_high")
 """The columns that rank intervals add."""
@@ -86,6 +88,10 @@ class Ranking:
     """How pairs are ordered by mutual information, where there is no other score."""
     rank_intervals: bool = False
     """Whether the table has the columns ``RANK_BOUNDS``."""
+    words: Words = field(default=Words(), compare=False)
+    """The names of the data's columns, for captions: ``words.units`` may be "customers"."""
+    bounding_note: str = field(default="", compare=False)
+    """Which units count less than they have, in one sentence; empty where none does."""
     source: ScoredPairs | None = field(default=None, repr=False, compare=False)
     """All pairs of the release, also where this ranking holds only some of them; None where they are unknown."""
 
@@ -112,7 +118,10 @@ class Ranking:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return display.ranking_html(self._first(20), len(self), self.promise, stable=self.stability)
+        rows = self._first(20)
+        first = views.first_of(self)
+        last = [f"{len(self):,} pairs, {len(rows)} shown", *views.feet_of(self)]
+        return display.ranking_html(rows, views.look_of(self), first=first, last=last)
 
     @property
     def notice(self) -> str | None:
@@ -142,6 +151,53 @@ class Ranking:
         """
         check_top(n, per, direction)
         return replace(self, table=self._pairs.top(n, per=per, direction=direction))
+
+    def label(self, *names: str) -> Ranking:
+        """Keep the pairs of some labels.
+
+        Args:
+            names: Released labels, at least one.
+
+        Returns:
+            A ranking whose rows keep their ranks, best first.
+
+        Raises:
+            InputError: A label was not released. Released labels are public, and the nearest ones are named.
+        """
+        if not names or not all(isinstance(name, str) for name in names):
+            raise InputError(f"Labels are texts, got {text.shortened(names)}.", hint='ranking.label("India", "Chile")')
+        check_known(names, self._pairs.label_totals())
+        return replace(self, table=self._pairs.of_labels(names))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels in their natural order: numbers, dates, months and days by value, all others by size, largest first."""
+        return tuple(natural_order(self._pairs.label_totals()))
+
+    def counts_in_labels(self) -> dict[str, tuple[int, int]]:
+        """Return for each label that has pairs how many there are, and how many of them are clear."""
+        return self._pairs.counts_in_labels()
+
+    def clear_top(self, n: int) -> Ranking:
+        """Keep the best n clear pairs of each label: `clear` and then `top`, without a table of all clear ones."""
+        check_top(n, "label", "both")
+        return replace(self, table=self._pairs.clear_top(n))
+
+    def clear(self) -> Ranking:
+        """Keep the rows that are clear of noise: of these at most about 5% point in the wrong direction.
+
+        Which rows are clear is decided over all pairs of the release, so that a top list and the whole ranking agree.
+        Rows of exact sums are all clear.
+
+        Returns:
+            A ranking whose rows keep their ranks.
+        """
+        return replace(self, table=self._pairs.clear_rows())
+
+    @property
+    def clear_count(self) -> int:
+        """How many rows of this ranking are clear."""
+        return self._pairs.clear_count
 
     def score(self, name: ScoreName) -> Ranking:
         """Order the same pairs by another score of their released sums. Reads no rows and costs no budget.
@@ -197,6 +253,14 @@ class Ranking:
         """Return the pairs as numbers, sorted by the bytes of their names: the form that `compare` reads."""
         return self._pairs.coded()
 
+    def lifts(self, rows: Integers) -> pa.Table:
+        """Return names, label_total, share_in, and lift with its interval of some pairs.
+
+        Args:
+            rows: Their row numbers in `coded`.
+        """
+        return self._pairs.lifts(rows)
+
     def to_arrow(self) -> pa.Table:
         """Return an Arrow table; the guarantee is in the schema's metadata."""
         meta = {
@@ -245,13 +309,21 @@ class Ranking:
         Raises:
             MissingExtra: The ``report`` extra is not installed.
         """
-        chart = charts.of_ranking(self._first(top), unit=self.unit_of_mi, subtitle=self.promise)
+        chart = charts.of_ranking(self._first(top), unit=self.unit_of_mi, subtitle=views.first_of(self))
         return chart if path is None else charts.save(chart, path, overwrite=overwrite)
 
     def to_text(self, width: int = 100, *, rows: int = 20) -> str:
         """Return a plain table for a terminal of that width."""
-        table = display.ranking_text(self._first(rows), len(self), self.promise, width=width)
-        return "\n".join(line for line in (table, self.stability) if line)
+        return display.text_of(views.flat(self, self._first(rows), width=width), width)
+
+    def summary(self, width: int = 100, *, height: int = 40) -> str:
+        """Return the clear findings of each label in one line, and what is certain, as plain text.
+
+        Args:
+            width: The width of the terminal.
+            height: The most lines, about.
+        """
+        return display.text_of(views.summary(self, width=width, height=height), width)
 
     def _first(self, rows: int) -> list[dict[str, Any]]:
         return [dict(row) for row in self._pairs.first(rows).to_pylist()]
@@ -337,6 +409,8 @@ def rank(
         scored_by=score,
         order="estimate" if noise_model is None else pairs.ranked_by,
         rank_intervals=rank_intervals,
+        words=Words.of(receipt),
+        bounding_note=bounding_note(receipt),
         source=pairs,
     )
 

@@ -13,13 +13,15 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+import numpy as np
+
 from ddpmi import text
 from ddpmi._typing import KEYS
 from ddpmi.errors import InputError, MissingExtra, ReleaseError
 from ddpmi.information import mi as information
 from ddpmi.information import scores
-from ddpmi.rankings import orders
-from ddpmi.rankings.batches import BUCKET, COUNTED, JOINT, KEY, Cuts, Scoring, Task
+from ddpmi.rankings import orders, verdicts
+from ddpmi.rankings.batches import BUCKET, COUNTED, JOINT, KEY, Cuts, Learning, Scoring, Task
 from ddpmi.rankings.cells import COLUMNS
 from ddpmi.rankings.pairs import SCORE, Direction, Per, check_top
 from ddpmi.rankings.ranking import Ranking, check_base
@@ -29,6 +31,7 @@ from ddpmi.releases.tables import FolderTables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ddpmi._typing import ScoreName, TableName
@@ -109,6 +112,8 @@ def scored(frames: Frames, scoring: Scoring) -> DataFrame:
     """Score every pair and find its bucket."""
     if scoring.pools:
         scoring = _learn(frames, scoring)
+    if scoring.receipt["private"]:
+        scoring = _judged(frames, scoring)
     buckets = math.ceil(frames.pairs.count() / BUCKET_ROWS)
     cuts = Cuts() if buckets <= 1 else Cuts.of(_sample(frames, scoring, buckets * _SAMPLED), buckets)
     return _run(_joined(frames, frames.pairs, scoring), Task(scoring=scoring, cuts=cuts), tasks=max(buckets, 1))
@@ -125,12 +130,27 @@ def _learn(frames: Frames, scoring: Scoring) -> Scoring:
     return scoring.learn(_joined(frames, pairs, scoring).toArrow(), labels.combine_chunks())
 
 
+def _judged(frames: Frames, scoring: Scoring) -> Scoring:
+    """Learn what gives verdicts from integers that the executors add up: as many as there are readings and labels."""
+    scoring = scoring.with_prior(_totals(frames, scoring))
+    return scoring.with_judge(_totals(frames, scoring))
+
+
+def _totals(frames: Frames, scoring: Scoring) -> pa.Table:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    learned = _joined(frames, frames.pairs, scoring).mapInArrow(
+        Learning(scoring=scoring), "label STRING, place BIGINT, value BIGINT"
+    )
+    return learned.groupBy("label", "place").agg(F.sum("value").alias("value")).toArrow()
+
+
 def _run(joined: DataFrame, task: Task, tasks: int = 1) -> DataFrame:
     if task.scoring.learned is not None:
         joined = joined.repartition(tasks, "feature").sortWithinPartitions("feature")
     numbers = ", ".join(f"{name} DOUBLE" for name in task.scoring.numbers)
     names = "label STRING, feature STRING, direction STRING"
-    return joined.mapInArrow(task, f"{names}, {numbers}, {KEY} DOUBLE, {JOINT} BIGINT, {BUCKET} INT")
+    return joined.mapInArrow(task, f"{names}, {numbers}, note STRING, {KEY} DOUBLE, {JOINT} BIGINT, {BUCKET} INT")
 
 
 def _sample(frames: Frames, scoring: Scoring, wanted: int) -> list[tuple[float, int, bytes, bytes]]:
@@ -190,7 +210,23 @@ def ranked(scored: DataFrame, frames: Frames) -> DataFrame:
         .withColumn("rank", F.col("rank") + F.col("_before"))
         .withColumn("rank_in_label", F.col("rank_in_label") + F.col("_in_label"))
     )
+    cut = _cut(scored)
+    found = found.withColumn("clear", _level() < cut)
     return found.select(*COLUMNS, *(name for name in scored.columns if name == SCORE))
+
+
+def _level() -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.ceil(F.col("false_sign") * (verdicts.LEVELS - 1)).cast("int")
+
+
+def _cut(scored: DataFrame) -> int:
+    """Return the lowest level of false_sign that is not clear; one number for each level reaches the driver."""
+    counts = np.zeros(verdicts.LEVELS, np.int64)
+    for level, count in scored.groupBy(_level().alias("level")).count().collect():
+        counts[level] = count
+    return verdicts.cut(counts)
 
 
 def _before(scored: DataFrame, frames: Frames) -> DataFrame:
@@ -263,6 +299,10 @@ class SparkRanking:
         """
         check_top(n, per, direction)
         return replace(self, frame=top(self.frame, n, per=per, direction=direction))
+
+    def clear(self) -> SparkRanking:
+        """Keep the rows that are clear of noise, as `Ranking.clear` does."""
+        return replace(self, frame=self.frame.where("clear"))
 
     def to_spark(self) -> DataFrame:
         """Return the DataFrame; rows of exact sums start with ``notice``."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from ddpmi._typing import TABLES
 from ddpmi.releases.validation import RELEASE_FORMAT
+from ddpmi.releases.words import ROLES, bounding_note
 from ddpmi.text import NOT_PRIVATE
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Origin:
     """The owner's declarations about the data."""
     filtered: bool = False
     """Whether a filter chose rows. Its text is not kept: it may name people."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """The names of the columns in use by their role; a role that an expression or a seed fills has none."""
 
 
 def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,6 +56,7 @@ def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapp
         "plan": plan.to_dict(),
         "plan_digest": plan.digest,
         "space": plan.space,
+        "weighted": bool(plan.weighted),
         "marginals": plan.marginals,
         "tables": {name: _noise(noise, plan.step_of(name)) for name, noise in plan.calibration.tables.items()},
         "grid": {"step": float(plan.bounds.step), "g": plan.calibration.bounding.g},
@@ -73,6 +77,7 @@ def exact_receipt(origin: Origin, *, release_id: str, step: Fraction, g: int, sp
         "plan": None,
         "plan_digest": None,
         "space": space,
+        "weighted": space == "units",
         "marginals": "measured",
         "tables": {name: dict(no_noise) for name in TABLES},
         "grid": {"step": float(step), "g": g},
@@ -92,6 +97,7 @@ def _common(release_id: str, origin: Origin) -> dict[str, Any]:
         "engine": origin.engine,
         "versions": versions,
         "filtered": origin.filtered,
+        "columns": {role: origin.columns.get(role) for role in ROLES},
     }
 
 
@@ -122,6 +128,8 @@ def describe(receipt: Mapping[str, Any]) -> str:
         if promise["rho"] is not None:
             lines.append(f"  from rho={promise['rho']:g} (zero-concentrated)")
     lines += ["", *_noise_lines(receipt)]
+    if note := bounding_note(receipt):
+        lines += ["", f"Bounds: {note}"]
     if receipt.get("filtered"):
         lines += ["", "A filter chose the rows. Its text is not kept."]
     if receipt["relies_on"]:

@@ -21,7 +21,8 @@ from ddpmi.planning.plan import Plan
 from ddpmi.releases.digests import check_files, digests_of
 from ddpmi.releases.reservations import Reservation, check_target, reserve
 from ddpmi.releases.tables import FolderTables, Tables, open_folder
-from ddpmi.releases.validation import RELEASE_FORMAT, listed_files, parse_receipt, read_receipt
+from ddpmi.releases.validation import RELEASE_FORMAT, listed_files, own_digest, parse_receipt, read_receipt
+from ddpmi.releases.words import ROLES
 from ddpmi.text import NOT_PRIVATE, printable, sync
 
 if TYPE_CHECKING:
@@ -261,11 +262,14 @@ def _copy(file: Path, to: Path, *, temporary: bool) -> None:
 
 
 def _write_receipt(receipt: Mapping[str, Any], folder: Path) -> None:
-    """Write the receipt with the digests of all other files."""
+    """Write the receipt with the digests of all other files, and its own."""
     digests = digests_of(folder, _all_files(FolderTables(folder=folder)))
     # A release of an old format that is saved again gets the format of this version.
-    more = {"format": RELEASE_FORMAT, "filtered": receipt.get("filtered")}
+    columns = receipt.get("columns", dict.fromkeys(ROLES))
+    more = {"format": RELEASE_FORMAT, "filtered": receipt.get("filtered"), "columns": columns}
+    more["weighted"] = receipt.get("weighted", False)
     whole = {**receipt, **more, "files": {name: digest.to_dict() for name, digest in digests.items()}}
+    whole["digest"] = own_digest(whole)
     unfinished = folder / f".{_RECEIPT}"
     unfinished.write_text(json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
     sync(unfinished)

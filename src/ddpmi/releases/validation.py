@@ -5,6 +5,7 @@ bytes of receipt.json -> receipt
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -15,20 +16,25 @@ from ddpmi._typing import KEYS, TABLES
 from ddpmi.errors import DdpmiError, ReleaseError
 from ddpmi.planning.plan import Plan
 from ddpmi.releases.digests import Digest
+from ddpmi.releases.words import ROLES
 from ddpmi.text import NOT_PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-RELEASE_FORMAT = 2
-"""The format that this version writes. It reads format 1 too, which had no list of files."""
+RELEASE_FORMAT = 3
+"""The format that this version writes. It also reads format 1, which had no list of files, and 2, which had no digest of its own,
+named no columns, and counted a unit once in the sums of labels and of everything, without its weight."""
+_FORMATS = (1, 2, RELEASE_FORMAT)
 LARGEST_RECEIPT = 64 << 20
 """The most bytes of a receipt. Lists of public keys are part of it."""
 #: Each bracket may become an object of 72 bytes in memory, from three bytes of text.
 _MOST_BRACKETS = 2_000_000
 _LONGEST_TEXT = 10_000
 _LARGEST_GRID = 62
+#: The fields that older formats do not have, with the format that brought them.
+_SINCE = {"files": 2, "filtered": 2, "columns": 3, "weighted": 3, "digest": 3}
 _MECHANISMS = ("none", "discrete_laplace", "discrete_gaussian")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _FILE = re.compile(rf"({'|'.join(KEYS)})/[^/\\\0._][^/\\\0]*\.parquet")
@@ -75,10 +81,10 @@ def parse_receipt(raw: bytes, folder: Path) -> dict[str, Any]:
     found = receipt.get("format") if isinstance(receipt, dict) else None
     if isinstance(found, bool) or not isinstance(found, int):
         raise ReleaseError(f"The receipt of {folder} cannot be read.", hint=_DAMAGED)
-    if found not in (1, RELEASE_FORMAT):
+    if found not in _FORMATS:
         shown = found if abs(found) < _LONGEST_TEXT else "too large a number"
         raise ReleaseError(
-            f"{folder} has format {shown}, this version reads 1 and {RELEASE_FORMAT}.",
+            f"{folder} has format {shown}, this version reads 1 to {RELEASE_FORMAT}.",
             hint="pip install --upgrade ddpmi",
         )
     try:
@@ -110,6 +116,17 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def own_digest(receipt: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all fields of a receipt but ``digest``, as JSON with sorted names and without spaces.
+
+    >>> own_digest({"b": 1, "a": "ä"}) == own_digest({"a": "ä", "b": 1, "digest": "0" * 64})
+    True
+    """
+    fields = {name: value for name, value in receipt.items() if name != "digest"}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
 def _check(receipt: Mapping[str, Any]) -> None:
     for name in ("release_id", "dataset", "engine"):
         _text(receipt[name], name)
@@ -127,10 +144,33 @@ def _check(receipt: Mapping[str, Any]) -> None:
     _check_noise(receipt)
     _check_ledger(receipt["ledger"])
     _check_promise(receipt)
-    if receipt["format"] != 1:
-        if receipt["filtered"] is not None:
-            _of(bool, receipt["filtered"], "filtered")
-        listed_files(receipt)
+    _check_since(receipt)
+
+
+def _check_since(receipt: Mapping[str, Any]) -> None:
+    """Check the fields that came after format 1."""
+    for name, since in _SINCE.items():
+        if name in receipt and receipt["format"] < since:
+            raise _Wrong(f"format {receipt['format']} has no {name}")
+    if receipt["format"] == 1:
+        return
+    if receipt["filtered"] is not None:
+        _of(bool, receipt["filtered"], "filtered")
+    listed_files(receipt)
+    if receipt["format"] == _SINCE["files"]:
+        return
+    _of(bool, receipt["weighted"], "weighted")
+    _check_columns(receipt["columns"])
+    if receipt["digest"] != own_digest(receipt):
+        raise _Wrong("it was changed after it was written: it does not have its own digest")
+
+
+def _check_columns(columns: object) -> None:
+    if set(_of(dict, columns, "columns")) != set(ROLES):
+        raise _Wrong("columns does not name the four roles")
+    for role, name in columns.items():  # type: ignore[attr-defined]
+        if name is not None:
+            _text(name, f"the column of the {role}")
 
 
 def listed_files(receipt: Mapping[str, Any]) -> dict[str, Digest]:
@@ -203,8 +243,8 @@ def _check_promise(receipt: Mapping[str, Any]) -> None:
 
 def _check_plan(receipt: Mapping[str, Any], plan: Plan) -> None:
     rate = None if plan.sample_rate is None else float(plan.sample_rate)
-    wanted = {"space": plan.space, "marginals": plan.marginals, "sample_rate": rate}
-    if any(receipt[name] != value for name, value in wanted.items()):
+    wanted = {"space": plan.space, "marginals": plan.marginals, "sample_rate": rate, "weighted": bool(plan.weighted)}
+    if any(receipt.get(name, False) != value for name, value in wanted.items()):
         raise _Wrong("it does not agree with its plan")
     if receipt["grid"]["step"] != float(plan.bounds.step):
         raise _Wrong("the grid is not that of its plan")

@@ -14,9 +14,9 @@ def expanded(seen: Place, *words: str) -> Ran:
 
 
 def test_expand_lists_what_goes_with_the_seed(seen: Place) -> None:
-    """Features, directions and the promise go to stdout; messages go to stderr; no unit is named."""
+    """Features, shares and the promise go to stdout; messages go to stderr; no unit is named."""
     ran = expanded(seen, "--seed", "only north", "--top", "1")
-    assert (ran.code, "too north" in ran.out, "presence" in ran.out, "epsilon=1" in ran.out) == (0, True, True, True)
+    assert (ran.code, "too north" in ran.out, "inside" in ran.out, "epsilon=1" in ran.out) == (0, True, True, True)
     assert "only north" not in ran.out
     assert CANARY not in ran.out + ran.err
     assert seen.charges() == ["released"]

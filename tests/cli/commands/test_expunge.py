@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from tests.support.cli_fixtures import Place, refused_clearly
+from tests.support.edits import write_receipt
 
 
 def test_expunge_removes_the_folder_and_keeps_the_charge(place: Place) -> None:
@@ -56,10 +57,9 @@ def test_expunge_older_than(place: Place) -> None:
     """Only releases past the age are removed; several folders may be named."""
     for name in ("old", "new"):
         assert place.release(output=name).code == 0
-    receipt = place.folder / "old" / "receipt.json"
-    kept = json.loads(receipt.read_text("utf-8"))
+    kept = json.loads((place.folder / "old" / "receipt.json").read_text("utf-8"))
     made = datetime.now(UTC) - timedelta(days=91)
-    receipt.write_text(json.dumps(kept | {"created": made.isoformat(timespec="seconds")}), "utf-8")
+    write_receipt(place.folder / "old", kept | {"created": made.isoformat(timespec="seconds")})
     ran = place.run("expunge", "old", "new", "--older-than", "90d", "--ledger", "visits.ledger")
     assert (ran.code, (place.folder / "old").exists(), (place.folder / "new").exists()) == (0, False, True), ran.err
     assert ("Kept the release" in ran.err, place.charges()) == (True, ["expunged", "released"])

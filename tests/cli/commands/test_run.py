@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
+
 from tests.support.cli_fixtures import BUDGET, PAIRS, Place, refused_clearly
 
 RUN = ("run", "visits.csv", *BUDGET, *PAIRS, "--ledger", "visits.ledger")
 
 
 def test_run_does_it_all(place: Place) -> None:
-    """`run` releases, ranks and reports, and prints the best pairs."""
+    """`run` releases, ranks and reports, prints the findings of each label, and how to see more."""
     ran = place.run("run", "visits.csv", *BUDGET, *PAIRS, *place.paid("visits.release"), "--top", "1")
     assert (ran.code, place.charges()) == (0, ["released"])
     assert {"visits.release", "visits.release.html"} <= place.names()
     assert "only north" in ran.out
-    assert "2 of 4 pairs" in ran.out
+    assert ran.out.splitlines()[-1].startswith("More: ddpmi rank visits.release or ddpmi rank visits.release --label ")
+    more = ran.out.splitlines()[-1].removeprefix("More: ").split(" or ")
+    for command in more:
+        assert place.run(*shlex.split(command)[1:]).code == 0
 
 
 def test_run_takes_another_page(place: Place) -> None:
@@ -55,3 +60,11 @@ def test_a_known_id_with_another_folder_names_the_folder(place: Place) -> None:
     ran = place.run(*RUN, "-o", "other.release", "--release-id", "monday")
     assert (ran.code, refused_clearly(ran), place.charges()) == (1, True, ["released"])
     assert f"-o '{place.folder / 'visits.release'}'" in ran.err
+
+
+def test_a_page_in_the_folder_of_the_release_is_refused(place: Place) -> None:
+    """It could not be written after the charge, so nothing is charged."""
+    for page in ("visits.release", "./visits.release", "x/../visits.release", "visits.release/page.html"):
+        ran = place.run(*RUN, "-o", "visits.release", "--report", page)
+        assert (ran.code, refused_clearly(ran), place.charges()) == (2, True, [])
+    assert place.names() == {"visits.csv", "visits.ledger"}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ddpmi.cli.options import NewFolder  # noqa: TC001 - the command line reads these hints when it runs
 from ddpmi.cli.output import Progress, example, put_kept, rich_table
+from ddpmi.rankings.display import cells_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,11 +43,10 @@ def demo(*, output: NewFolder = Path("demo")) -> None:
     """
     with Progress() as progress:
         summary, best = run_demo(output, progress=progress)
-    heads = ("airline", "destination", "of the airline", "of the others", "lift")
-    rows = best.table.to_pylist()
-    shares = [[f"{row[name] or 0:.1%}" for name in ("share_in", "share_out")] for row in rows]
+    heads = ("airline", "destination", "of the airline", "of the others", "times", "verdict")
     cells = (
-        [row["label"], row["feature"], *part, f"{row['lift']:.3g}"] for row, part in zip(rows, shares, strict=True)
+        [found[name] for name in ("label", "feature", "share_in", "share_out", "lift", "verdict")]
+        for found in map(cells_of, best.table.to_pylist())
     )
     put_kept(f"{rich_table(heads, cells, names=heads[:2])}\n{summary}")
 

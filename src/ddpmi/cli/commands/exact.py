@@ -38,7 +38,7 @@ def exact(
     obs = columns.observe(reading.data(data), **keywords)
     paths.check_new_folder(output)
     with Progress() as progress:
-        found = sum_exactly(obs, bounds=checked, space=columns.counts, to=output, progress=progress)
+        found = sum_exactly(obs, bounds=checked, space=columns.space, to=output, progress=progress)
     say(f"{NOT_PRIVATE}: these are exact sums, and they may expose the people in the data.")
     pairs = found.tables.count("pairs")
     say(f"Wrote {pairs} pairs to {output}.")

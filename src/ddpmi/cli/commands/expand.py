@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - the command line reads these hints when it runs
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ddpmi.applications.expansion import Round
 
-_SHOWN = ("round", "feature", "direction", "mi", "share_in", "share_out", "lift")
+_SHOWN = ("round", "feature", "share_in", "share_out", "lift", "verdict", "mi")
 
 
 @Parameter(name="*")
@@ -80,9 +80,7 @@ def expand(
     from ddpmi.applications import expansion
 
     _check_walk(walk, columns)
-    # By default units are counted, because the question is which units show the seed. A value column counts events.
-    chosen = replace(columns, space=columns.space or ("events" if columns.valued else "units"))
-    plan = PlanOptions(columns=chosen, privacy=privacy, bounds=bounds, keys=KeyOptions()).plan()
+    plan = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=KeyOptions()).plan()
     keywords = reading.keywords()
     obs = columns.observe(reading.data(data), labelled=False, **keywords)
     ledger = paths.open_ledger(walk.ledger)

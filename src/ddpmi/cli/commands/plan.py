@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _SIMULATE_HELP = (
     "Instead print what to expect for epsilons from 0.1 to 8, from public hints alone. units=N is needed. If known, add "
-    "labels=N, features=N, pairs_per_unit=N, zipf=S (the k-th feature is as common as k to the power of -S) and lean=P "
-    "(the part of each feature's pairs that has its own label). For example units=1e6,labels=20."
+    "labels=N, features=N, pairs_per_unit=N, labels_per_unit=N, zipf=S (the k-th feature is as common as k to the power of "
+    "-S) and lean=P (the part of each feature's pairs that has its own label). For example units=1e6,labels=20."
 )
 
 
@@ -61,7 +61,8 @@ def plan(
     from ddpmi.pipeline.dialects import DUCKDB, SPARK
     from ddpmi.planning.explain import explain, plan_numbers
 
-    chosen = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).plan()
+    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
+    chosen, usual = options.plan(), options.pairs_per_unit
     keywords = reading.keywords()
     encoding: str | None = ""
     if data or reading.table is not None:
@@ -75,10 +76,11 @@ def plan(
         _put_simulation(chosen, simulate, json_=format == "json")
     elif format == "json":
         more = {"encoding": encoding} if encoding else {}
-        put(json.dumps(plan_numbers(chosen) | more, indent=2) + "\n")
+        put(json.dumps(plan_numbers(chosen, pairs_per_unit=usual) | more, indent=2) + "\n")
     else:
         dialect = SPARK if reading.engine == "spark" else DUCKDB
-        put(explain(chosen, dialect, steps=columns.sql_of(chosen, dialect), encoding=encoding))
+        steps = columns.sql_of(chosen, dialect)
+        put(explain(chosen, dialect, steps=steps, encoding=encoding, pairs_per_unit=usual))
 
 
 def _put_simulation(plan: Plan, hints: str, *, json_: bool) -> None:

@@ -14,12 +14,14 @@ from cyclopts import Parameter
 from ddpmi._typing import ScoreName  # noqa: TC001 - the command line reads this hint when it runs
 from ddpmi.cli import paths
 from ddpmi.cli.keys import read_groups
-from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder
+from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder, RowOptions
 from ddpmi.cli.output import example, put, ranking_table, rich_table, say, warn_if_empty, working
 from ddpmi.errors import LONGEST_LIST, InputError, check_count
 from ddpmi.text import write_new
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cyclopts import App
 
     from ddpmi.rankings.groups import Grouped
@@ -48,12 +50,26 @@ class RankOptions:
     """Order by another score, which gets its own column. The default is mutual information."""
     method: Literal["stable", "paper"] = "stable"
     """How mutual information is computed. paper is CalcMI as printed in the paper."""
+    tol: Annotated[float | None, Parameter(metavar="T")] = None
+    """Tolerance of --method paper: smaller probabilities count as 0. The default is 1e-15."""
     base: Annotated[float | None, Parameter(metavar="B")] = None
     """Base of the logarithm of mutual information, for example 2 for bits. The default is nats."""
     order: Annotated[Literal["estimate", "lower", "shrunk", "pooled"] | None, Parameter(help=_ORDER_HELP)] = None
     """Which number orders the pairs."""
     rank_intervals: Annotated[bool, Parameter(show_default=False)] = False
     """Add the lowest and highest rank that noise allows for each pair, at 95% confidence, among the released pairs."""
+
+    def checked_tol(self) -> float:
+        """Return the tolerance. Without the method that has one it is refused."""
+        if self.tol is None:
+            return 1e-15
+        if self.method != "paper":
+            raise InputError(
+                f"--tol {self.tol:g} belongs to --method paper.", hint="--method paper, or leave --tol out"
+            )
+        if not 0 <= self.tol < 1:
+            raise InputError(f"--tol must be a number from 0 to 1, got {self.tol!r}.", hint="--tol 1e-15")
+        return self.tol
 
     def part(self, ranking: Ranking, *, table: bool) -> Ranking:
         """Return the rows to print or write."""
@@ -63,12 +79,20 @@ class RankOptions:
         count = max(1, len(ranking)) if whole else self.top or DEFAULT_TOP
         return ranking.top(count, per=self.per or ("all" if whole else "label"), direction=self.direction)
 
+    def grouped(self, part: Ranking, groups: Mapping[str, str], *, table: bool) -> Grouped:
+        """Return the rows to print or write, by the groups of a public list."""
+        from ddpmi.rankings.groups import group_features
+
+        top = self.top or (DEFAULT_TOP if table else max(1, len(part)))
+        return group_features(part, groups, top=top, direction=self.direction)
+
 
 def rank(
     folder: ReleaseFolder,
     /,
     *,
     order: RankOptions = RankOptions(),
+    rows: RowOptions = RowOptions(),  # noqa: B008 - a frozen value
     groups: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     format: Literal["table", "csv", "json", "parquet"] | None = None,  # noqa: A002 - the option's name
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
@@ -78,17 +102,17 @@ def rank(
     Args:
         folder: The release.
         order: Which order, and which part of it.
+        rows: Which rows.
         groups: Public list of features and their groups (CSV with a head, or Parquet; two columns): features are listed by group.
         format: Format to write. If not given, the ending of FILE decides; otherwise it is a table.
         output: File to write instead of printing. It must not exist.
     """
-    from ddpmi.rankings.groups import group_features
     from ddpmi.rankings.ranking import rank as rank_release
     from ddpmi.releases.release import Release
 
     if order.top is not None:
         check_count("--top", order.top, most=LONGEST_LIST, hint="--top 10")
-    chosen = format_of(format, output)
+    chosen, tol = format_of(format, output), order.checked_tol()
     if output is not None:
         paths.check_new_file(output)
     listed = None if groups is None else read_groups(groups, "--groups")
@@ -99,28 +123,24 @@ def rank(
             score=order.score,
             method=order.method,
             base=order.base,
+            tol=tol,
             rank_intervals=order.rank_intervals,
             order=order.order,
         )
-        part = order.part(ranking, table=chosen == "table")
-        text = ranking_table(ranking, part) if chosen == "table" else ""
-    warn_if_empty(found, len(ranking))
+        empty = not len(ranking)
+        ranking = rows.labels_of(ranking)
+        part = order.part(rows.of(ranking), table=chosen == "table")
+        by_label = order.per in (None, "label")
+        text = ranking_table(ranking, part, by_label=by_label) if chosen == "table" else ""
+    if empty:
+        warn_if_empty(found, 0)
     if not ranking.private and (chosen != "table" or output is not None):
         say(ranking.promise)
-    if listed is not None:
-        grouped = group_features(
-            part,
-            listed,
-            top=order.top or (DEFAULT_TOP if chosen == "table" else max(1, len(part))),
-            direction=order.direction,
-        )
-        text = groups_table(grouped)
-    if chosen != "table":
-        _write(part if listed is None else grouped, chosen, output)
-    elif output is None:
-        put(text)
+    if listed is None:
+        _put(part, text, chosen, output)
     else:
-        write_new(output, lambda place: _write_text(place, text))
+        grouped = order.grouped(part, listed, table=chosen == "table")
+        _put(grouped, groups_table(grouped), chosen, output)
 
 
 def format_of(given: str | None, output: Path | None) -> str:
@@ -137,6 +157,16 @@ def format_of(given: str | None, output: Path | None) -> str:
             "Parquet is not text and needs a file.", hint="ddpmi rank DIR --format parquet -o ranking.parquet"
         )
     return chosen
+
+
+def _put(rows: Ranking | Grouped, text: str, chosen: str, output: Path | None) -> None:
+    """Print or write the rows, as the text of a table or in another format."""
+    if chosen != "table":
+        _write(rows, chosen, output)
+    elif output is None:
+        put(text)
+    else:
+        write_new(output, lambda place: _write_text(place, text))
 
 
 def groups_table(grouped: Grouped) -> str:
@@ -182,6 +212,7 @@ def register(app: App) -> None:
         rank,
         help_epilogue=example(
             "ddpmi rank visits.release --top 5",
+            "ddpmi rank visits.release --label India --label Chile --clear",
             "ddpmi rank visits.release --score log_odds --direction presence",
             "ddpmi rank visits.release --groups industries.csv --direction presence",
             "ddpmi rank visits.release --format csv -o visits.csv",

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from ddpmi.cli import paths
 from ddpmi.cli.keys import read_groups
-from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder
+from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder, RowOptions
 from ddpmi.cli.output import example, say, warn_if_empty, working
 from ddpmi.errors import check_count
 
@@ -25,6 +25,7 @@ def report(
     top: Annotated[int, Parameter(metavar="N")] = DEFAULT_TOP,
     title: Annotated[str | None, Parameter(metavar="TEXT")] = None,
     groups: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    rows: RowOptions = RowOptions(),  # noqa: B008 - a frozen value
 ) -> None:
     """Write the ranking of a release as one HTML page that needs no network. Free.
 
@@ -34,6 +35,7 @@ def report(
         top: Features shown for each label, at most 100.
         title: Heading of the page. The default names the dataset.
         groups: Public list of features and their groups (CSV with a head, or Parquet; two columns), for a table by group.
+        rows: Which rows.
     """
     from ddpmi.rankings.ranking import rank
     from ddpmi.releases.release import Release
@@ -45,6 +47,7 @@ def report(
     found = Release.load(folder)
     ranking = rank(found)
     warn_if_empty(found, len(ranking))
+    ranking = rows.of(rows.labels_of(ranking))
     if not ranking.private:
         say(ranking.promise)
     with working("writing the page"):
@@ -66,5 +69,8 @@ def register(app: App) -> None:
     """Add the command."""
     app.command(
         report,
-        help_epilogue=example('ddpmi report visits.release -o visits.html --top 20 --title "Sites by country"'),
+        help_epilogue=example(
+            'ddpmi report visits.release -o visits.html --top 20 --title "Sites by country"',
+            "ddpmi report visits.release -o india.html --label India",
+        ),
     )

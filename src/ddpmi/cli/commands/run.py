@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path  # noqa: TC003 - the command line reads these hints when it runs
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,10 +22,13 @@ from ddpmi.cli.options import (
     ReadingOptions,
     ReleaseOptions,
 )
-from ddpmi.cli.output import example, put_kept, ranking_table, say, working
+from ddpmi.cli.output import example, put_kept, ranking_summary, say, working
+from ddpmi.text import printable
 
 if TYPE_CHECKING:
     from cyclopts import App
+
+    from ddpmi.rankings.ranking import Ranking
 
 
 def run(
@@ -40,13 +44,13 @@ def run(
     keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008
 ) -> None:
-    """Release, rank and write a report in one command.
+    """Release, rank and write a report in one command. Prints the clear findings of each label.
 
     Args:
         data: The rows.
         to: Which ledger is charged and where the release goes.
         report: Report to write. The default is DIR.html.
-        top: Pairs shown for each label, at most 100.
+        top: Pairs that the report shows for each label, at most 100.
         columns: Which column holds what.
         privacy: What is promised.
         bounds: How much one unit may change.
@@ -61,14 +65,22 @@ def run(
     again = _is_own_page(page, to)
     if not again:
         paths.check_new_file(page)
+    paths.check_outside(page, to.output)
     options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
     released = make_release(data, to, options, reading)
     with working("ranking"):
         ranking = rank(released)
         write_report(ranking, page, top=top, overwrite=again)
-        text = ranking_table(ranking, ranking.top(top))
+        text = ranking_summary(ranking, how_to_see_more(ranking, to.output))
     say(f"Wrote the report {page}.")
     put_kept(text)
+
+
+def how_to_see_more(ranking: Ranking, folder: Path) -> list[str]:
+    """Say what to type to see all rows of the first label, and of all labels."""
+    command = f"ddpmi rank {shlex.quote(printable(str(folder)))}"
+    one = [f"{command} --label {shlex.quote(printable(name))}" for name in ranking.labels[:1]]
+    return [f"More: {' or '.join([command, *one])}"]
 
 
 def _is_own_page(page: Path, to: ReleaseOptions) -> bool:

@@ -33,7 +33,7 @@ class RuleOptions:
     at_least: Annotated[int, Parameter(metavar="N")] = 3
     """How many different ones of them a unit must show."""
     clear: bool = False
-    """Leave out features whose mutual information is not clear of the noise."""
+    """Leave out features that are not clear of the noise."""
 
 
 @Parameter(name="*")
