@@ -722,6 +722,8 @@ def _fold(given: Mapping[str, Any], folder: Path) -> Fold:
             f"Fold {given.get('name', '')!r} lacks {missing[0]}.",
             hint=f"{missing[0]} = ... in the fold or in [defaults]",
         )
+    if "cap" in given:
+        check_count("cap", given["cap"])  # in Python 0 leaves it out; in a file it is a mistake
     plan = Plan(
         budget=Budget(given["epsilon"], given["delta"]),
         bounds=Bounds(**{key: given[key] for key in _BOUNDS if key in given}),
