@@ -43,6 +43,10 @@ def main() -> None:
     expected = {(f"only-{label}", label, "presence") for label in ("north", "south")}
     if best != expected:
         sys.exit(f"The ranking of the smoke test is wrong: {sorted(best)}")
+    # The page is made of files that the wheel must hold.
+    ddpmi("report", "smoke.release", "-o", "smoke.html")
+    if "only-north" not in Path("smoke.html").read_text(encoding="utf-8"):
+        sys.exit("The report of the smoke test holds no finding.")
     print("The bare install works.")
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import Phase, settings
 
+from tests.support.browser import open_browser  # noqa: F401
 from tests.support.cli_fixtures import make_empty_ledger, make_place, make_ranked  # noqa: F401
 
 # Fixtures that tests of several modules ask for by name.

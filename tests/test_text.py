@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -87,3 +88,21 @@ def test_a_folder_is_never_replaced(tmp_path: Path) -> None:
     """overwrite=True is for files."""
     with pytest.raises(InputError, match="exists already"):
         show.write_new(tmp_path, lambda draft: draft.touch(), overwrite=True)
+
+
+@pytest.mark.parametrize("start", [" ", "\u00a0", "\ufeff", " \t\u00a0"])
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@"])
+def test_formulas_behind_spaces_are_guarded(start: str, sign: str) -> None:
+    """Spreadsheets skip spaces, no-break spaces and a byte order mark before a formula."""
+    column = pa.chunked_array([pa.array([f"{start}{sign}1", f"{start}1"])])
+    assert show.csv_safe(column).to_pylist() == [f"'{start}{sign}1", f"'{start}1" if start[0] == "\t" else f"{start}1"]
+
+
+@pytest.mark.parametrize("code", ["\x1b", "\x9b", "\x07", "\x00", "\x7f"])
+def test_no_format_holds_what_a_terminal_obeys(code: str) -> None:
+    """CSV and JSON hold escapes in place of control characters, and JSON the same values."""
+    found = show.csv_safe(pa.chunked_array([pa.array([f"red{code}[31m", None])])).to_pylist()
+    assert found == [show.printable(f"red{code}[31m"), None]
+    written = show.json_safe(json.dumps({"name": f"red{code}[31m"}, ensure_ascii=False))
+    assert code not in written
+    assert json.loads(written) == {"name": f"red{code}[31m"}

@@ -1,9 +1,10 @@
 """Rank the features that set each group apart, computed from differentially private sums only.
 
-Functions, in the order of use: `observe` names the data, `simulate` tries a plan without data, `release` spends budget and
-draws the noise, `rank` orders the released pairs, `compare` and `report` show the result. `release_many`, `expand` and
-`cascade` make several releases. `segment` makes a rule of one. `exact` is for public data.
-Values: `Budget`, `Bounds`, `Plan`, `Ledger`, `Release`, `Ranking`.
+`run` releases and ranks in one call. Functions, in the order of use: `observe` names the data, `simulate` tries a plan
+without data, `release` spends budget and draws the noise, `rank` orders the released pairs, `compare` and `report` show the
+result. `release_many`, `expand` and `cascade` make several releases. `segment` makes a rule of one.
+`exact` is for public data.
+Values: `Budget`, `Bounds`, `Plan`, `AutoPlan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ddpmi.applications.cascades import cascade
     from ddpmi.applications.expansion import expand
+    from ddpmi.applications.runs import run
     from ddpmi.applications.segments import segment
     from ddpmi.applications.simulation import simulate
     from ddpmi.curator.door import exact, release, release_many
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ddpmi.ledger.ledger import Ledger
     from ddpmi.pipeline.bounds import Bounds
     from ddpmi.pipeline.steps import sql, table
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.budget import Budget
     from ddpmi.rankings.comparisons import compare
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from ddpmi.reports.page import report
 
 __all__ = [
+    "AutoPlan",
     "Bounds",
     "Budget",
     "BudgetExceeded",
@@ -72,6 +76,7 @@ __all__ = [
     "release",
     "release_many",
     "report",
+    "run",
     "segment",
     "simulate",
     "sql",
@@ -79,6 +84,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AutoPlan": "planning.auto",
     "Bounds": "pipeline.bounds",
     "Budget": "privacy.budget",
     "Ledger": "ledger.ledger",
@@ -99,6 +105,7 @@ _HOMES = {
     "release": "curator.door",
     "release_many": "curator.door",
     "report": "reports.page",
+    "run": "applications.runs",
     "segment": "applications.segments",
     "simulate": "applications.simulation",
     "sql": "pipeline.steps",

@@ -6,6 +6,7 @@ Names come from data and may hold any characters: terminal codes, HTML or spread
 from __future__ import annotations
 
 import html
+import json
 import math
 import os
 import re
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ddpmi.errors import InputError, InputNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -31,11 +32,13 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f\ud800-\udfff]"
 )
+# Spreadsheets skip spaces, no-break spaces and a byte order mark, and some treat the full-width forms alike.
+_FORMULA = "^[\t\r\n]|^[\\s\u00a0\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]"
+# What a terminal obeys, apart from tabs and the ends of lines.
+_CONTROLS = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\u009f]"
 #: Categories of characters without a width of their own.
 _WITHOUT_WIDTH = ("Mn", "Me", "Cf")
 _SMALLEST_PART = 1e-5
-# The full-width forms too: some spreadsheets treat them alike.
-_FORMULA = "^[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 
 
 def printable(text: str) -> str:
@@ -44,7 +47,20 @@ def printable(text: str) -> str:
     >>> print(printable("red\x1b[31m\u202egnp.exe"))
     red\x1b[31m\u202egnp.exe
     """
-    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+    return _UNSAFE.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def json_safe(text: str) -> str:
+    r"""Escape what is allowed in JSON but would control a terminal or reverse the reading order. The values stay the same.
+
+    >>> print(json_safe('"red\x9b31m"'))
+    "red\u009b31m"
+    """
+    return _UNSAFE.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def shortened(value: object, most: int = 100) -> str:
@@ -66,16 +82,44 @@ def escape_html(text: str) -> str:
     return html.escape(printable(text), quote=True)
 
 
+def html_lines(text: str) -> str:
+    r"""Return lines of text as an HTML block of fixed width, for notebooks.
+
+    >>> html_lines("a <b>\nc")
+    '<pre>a &lt;b&gt;\nc</pre>'
+    """
+    lines = "\n".join(escape_html(line) for line in text.rstrip("\n").split("\n"))
+    return f"<pre>{lines}</pre>"
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> str:
+    """Return texts as an HTML table, for notebooks.
+
+    >>> html_table(["a"], [["<1>"]], caption="one")[:35]
+    '<table><caption>one</caption><thead'
+    """
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape_html(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    head = f"<thead>{line('th', heads)}</thead>"
+    return f"<table><caption>{escape_html(caption)}</caption>{head}<tbody>{body}</tbody></table>"
+
+
 def csv_safe(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Put ' before cells that a spreadsheet would run as a formula; all other cells stay.
+    """Put ' before cells that a spreadsheet would run as a formula, and escape what a terminal would obey.
 
     >>> import pyarrow as pa
-    >>> csv_safe(pa.chunked_array([["=1+1", "plain"]])).to_pylist()
-    ["'=1+1", 'plain']
+    >>> csv_safe(pa.chunked_array([["=1+1", "plain", "  @x"]])).to_pylist()
+    ["'=1+1", 'plain', "'  @x"]
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pc.any(pc.match_substring_regex(column, _CONTROLS)).as_py():
+        escaped = [None if cell is None else re.sub(_CONTROLS, _escaped, cell) for cell in column.to_pylist()]
+        column = pa.chunked_array([pa.array(escaped, column.type)])
     risky = pc.match_substring_regex(column, _FORMULA)
     if not pc.any(risky).as_py():
         return column

@@ -186,6 +186,8 @@ def check_meaning(spec: Cascade, file: Path) -> None:
             expected, found = said(value), meant(fold, name)
             if name == "data":
                 expected = str(file.parent / value)
+            elif name == "cap" and value == 0:
+                expected = 10 * fold.plan.bounds.pairs  # 0 is the default
             elif name == "seed":
                 expected = (value,) if isinstance(value, str) else tuple(dict.fromkeys(value))
             elif name in ("epsilon", "delta"):

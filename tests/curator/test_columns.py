@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
 import pytest
 
@@ -85,3 +87,30 @@ def test_keys_of_json_records_need_not_be_listed(tmp_path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"unit": 1, "feature": "a"}\n{"unit": 1, "feature": "b", "more": "s"}\n')
     obs = observe(tmp_path / "rows.jsonl", unit="unit", feature="feature").label_by(feature="s", column="more")
     assert "more" in obs.reads
+
+
+def test_a_name_that_looks_alike_is_suggested() -> None:
+    """Column names are public, so the error may say which one was meant."""
+    with pytest.raises(SchemaError, match="Did you mean 'Country'"):
+        find_columns({"label": "contry"}, ["unit", "feature", "Country"])
+
+
+def test_a_role_with_two_known_names_is_asked_for() -> None:
+    """Only the owner knows whose privacy is at stake; a column called unit is clear."""
+    assert find_columns({}, ["user_id", "feature", "group"]).named() == {
+        "unit": "user_id",
+        "feature": "feature",
+        "label": "group",
+    }
+    assert find_columns({}, ["unit", "user_id", "id", "feature", "label"]).unit == "unit"
+    with pytest.raises(SchemaError, match="'id' and 'user_id' might both be it"):
+        find_columns({}, ["user_id", "id", "feature", "label"])
+
+
+def test_a_time_as_label_suggests_a_part_of_it() -> None:
+    """A timestamp is no key; the hint is an expression that works."""
+    rows = pa.table({"unit": [1], "feature": ["a"], "when": [datetime(2026, 1, 2, tzinfo=UTC)]})
+    with pytest.raises(SchemaError, match="TIMESTAMP") as caught:
+        observe(rows, label="when")
+    assert caught.value.advice.in_shell.endswith("--label-sql 'year(\"when\")'")
+    assert observe(rows, label=sql('year("when")')).labelled

@@ -9,6 +9,7 @@ import pytest
 
 import ddpmi
 from ddpmi import Bounds, Budget, Plan
+from ddpmi.curator import drawing
 from ddpmi.releases.receipts import describe
 from ddpmi.testing import chi_square_tail, exact_sums, expected_counts, seeded_release, threshold_check
 from tests.support.release_fixtures import THREE_LABELS as LABELS
@@ -16,6 +17,8 @@ from tests.support.release_fixtures import table
 from tests.support.release_fixtures import three_groups as groups
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ddpmi import Release
 
 
@@ -161,3 +164,21 @@ def test_one_pass_serves_plain_and_completed_plans_in_any_order(ledger: ddpmi.Le
     found = ddpmi.release_many(obs, [plan(budget=Budget(1, 1e-6), complete=c) for c in wanted], ledger=ledger)
     assert [("never-c", "c") in sums_of(one) for one in found] == list(wanted)
     assert [one.receipt["plan"]["complete"] for one in found] == list(wanted)
+
+
+def test_too_many_keys_are_not_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of known keys decides; the receipt says so, and the ranking knows that pairs were suppressed."""
+    ledger = ddpmi.Ledger(tmp_path / "a.ledger", limit=Budget(50, 1e-2))
+    obs = ddpmi.observe(table(groups()))
+    whole = ddpmi.release(obs, plan(), ledger=ledger)
+    known = whole.features.num_rows * whole.labels.num_rows
+    assert (whole.pairs.num_rows, "complete" in whole.receipt) == (known, False)
+    monkeypatch.setattr(drawing, "MOST_COMPLETED", known - 1)
+    cut = ddpmi.release(obs, plan(), ledger=ledger, to=tmp_path / "cut.release")
+    assert cut.receipt["complete"] is False
+    assert cut.pairs.num_rows < known
+    loaded = ddpmi.Release.load(tmp_path / "cut.release")
+    assert (ddpmi.rank(loaded).order, ddpmi.rank(whole).order) == ("estimate", "pooled")
+    assert "too many features and labels" in describe(loaded.receipt)
+    monkeypatch.setattr(drawing, "MOST_COMPLETED", known)
+    assert "complete" not in ddpmi.release(obs, plan(), ledger=ledger).receipt

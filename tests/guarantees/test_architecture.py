@@ -16,7 +16,9 @@ TREE = PAGE.partition("## The tree")[2].partition("```\n")[2].partition("```")[0
 
 
 def defined(file: Path) -> set[str]:
-    """Return the names that a module defines at its top."""
+    """Return the names that a module or a script defines at its top."""
+    if file.suffix == ".js":
+        return set(re.findall(r"^(?:class|const) (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE))
     found: set[str] = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -350,9 +350,7 @@ def test_function_bodies_are_short() -> None:
 def test_tests_lie_in_the_same_folders() -> None:
     """Every package has a folder of tests, and every folder of tests belongs to a package, or is support or guarantees."""
     tests = SRC.parent / "tests"
-    folders = {
-        path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*") if path.is_dir() and path.name[0] != "_"
-    }
+    folders = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*/__init__.py")}
     tested = {path.relative_to(tests).as_posix() for path in tests.rglob("*") if path.is_dir() and path.name[0] != "_"}
     assert tested - folders == {"support", "guarantees"}
     assert folders - tested == set()

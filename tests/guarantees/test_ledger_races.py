@@ -96,7 +96,7 @@ def race(script: str, path: Path, writers: int, attempts: int) -> list[str]:
     running = [start(script, path, str(number), attempts) for number in range(writers)]
     for writer in running:
         go(writer)
-    outputs = [writer.communicate(timeout=300) for writer in running]
+    outputs = [writer.communicate(timeout=1500) for writer in running]
     assert [(0, "")] * writers == [(w.returncode, err) for w, (_, err) in zip(running, outputs, strict=True)]
     return [line for out, _ in outputs for line in out.splitlines()]
 

@@ -14,7 +14,7 @@ BUDGET = Budget(1, 1e-7)
 
 def test_explain_names_everything_that_will_happen() -> None:
     """Shares, scales, threshold, guarantee, cost and SQL are in the text."""
-    text = Plan(budget=BUDGET, bounds=Bounds(pairs=50, clip=100), distinct=True).explain()
+    text = Plan(budget=BUDGET, bounds=Bounds(pairs=50, clip=100), distinct=True).explain(sql=True)
     for part in (
         "epsilon=1, delta=1e-07",
         "0.85",
@@ -93,8 +93,8 @@ def test_explain_speaks_of_hints_where_a_unit_has_one_pair(options: dict[str, ob
 def test_explain_shows_the_steps_and_the_engine_that_will_run() -> None:
     """Counts and expressions have steps of their own; without them those of plain columns are shown."""
     plan = Plan(budget=BUDGET, bounds=Bounds(pairs=1), distinct="units")
-    usual, counted = explain(plan, DUCKDB), plan.steps(SPARK, counted=True)
-    assert usual == plan.explain()
+    usual, counted = explain(plan, DUCKDB, steps=plan.steps()), plan.steps(SPARK, counted=True)
+    assert usual == plan.explain(sql=True)
     text = explain(plan, SPARK, steps=counted, encoding=None)
     assert "SQL (spark)" in text
     assert "Text files" not in text

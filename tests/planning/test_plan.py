@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pyarrow as pa
@@ -205,3 +206,29 @@ def test_a_field_that_came_later_changes_no_earlier_plan() -> None:
     assert Plan.from_dict(text) == plain
     assert plain.digest == hashlib.sha256(json.dumps(text, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     assert whole.digest != plain.digest
+
+
+def test_the_short_form_makes_the_same_plan() -> None:
+    """epsilon, delta and the fields of the bounds may be given in place of a budget and bounds."""
+    short = Plan(epsilon=1, delta=1e-7, pairs=50, labels=2, clip=3, cap=60, distinct=True)
+    bounds = Bounds(pairs=50, labels=2, clip=3, cap=60)
+    assert short == Plan(budget=Budget(1, 1e-7), bounds=bounds, distinct=True)
+    assert (Plan(epsilon=1, pairs=5).budget, replace(short, complete=True).bounds) == (Budget(1, 1e-8), bounds)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"budget": Budget(1), "epsilon": 1, "pairs": 5},
+        {"delta": 1e-7, "pairs": 5},
+        {"epsilon": 1, "bounds": Bounds(pairs=5), "pairs": 5},
+        {"epsilon": 1, "clip": 5},
+        {"epsilon": 1},
+        {"pairs": 5},
+    ],
+)
+def test_the_short_form_is_whole_and_given_once(given: dict[str, object]) -> None:
+    """What is missing or given twice is refused, with an example."""
+    with pytest.raises(InputError, match="A plan takes") as caught:
+        Plan(**given)
+    assert "Plan(epsilon=1" in caught.value.hint

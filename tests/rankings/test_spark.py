@@ -164,6 +164,7 @@ def test_top_lists_scores_and_files_are_those_of_rank(spark: SparkSession, tmp_p
             expected = whole.top(n, per=per, direction=direction)
             assert best.collect().table.equals(expected.table), per
             assert best.collect().promise == expected.promise
+        assert ranking.clear().frame.count() == whole.clear_count
         ranking.save(tmp_path / "ranking")
         assert (ranking.dataset, ranking.promise) == (whole.dataset, whole.promise)
     files = sorted((tmp_path / "ranking").glob("*.parquet"))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support import mutants_readers, mutants_thresholds
+from tests.support import mutants_looks, mutants_readers, mutants_thresholds
 from tests.support.mutant import Mutant
 
 MUTANTS = [
+    *mutants_looks.MUTANTS,
     *mutants_readers.MUTANTS,
     *mutants_thresholds.MUTANTS,
     Mutant(
@@ -189,13 +190,6 @@ MUTANTS = [
         'if receipt["digest"] != own_digest(receipt):',
         "if False:",
         "releases/test_edits.py -k edited_receipts",
-    ),
-    Mutant(
-        "a small file may fill the memory",
-        "releases/pages.py",
-        "if decoded > allowed(size):",
-        "if False:",
-        "releases/test_edits.py -k 'cannot_fill and zeros'",
     ),
     Mutant(
         "the plan is not rehearsed",

@@ -12,7 +12,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from ddpmi.cli import interrupts, log
 from ddpmi.cli.commands import (
@@ -23,6 +23,7 @@ from ddpmi.cli.commands import (
     expand,
     expunge,
     imports,
+    init,
     ledger,
     plan,
     rank,
@@ -37,6 +38,8 @@ from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cyclopts import Argument
 
 FAILED, WRONG_USAGE, REFUSED, INTERRUPTED = 1, 2, 3, interrupts.EXIT_CODE
 
@@ -54,16 +57,15 @@ app = App(
     help_format="plaintext",
     help_epilogue=example(
         "ddpmi demo",
-        "ddpmi ledger create visits.ledger --epsilon 4 --delta 1e-6",
-        "ddpmi run visits.parquet --unit user_id --feature site --label country \\",
-        "    --epsilon 1 --delta 1e-7 --pairs 50 \\",
-        "    --ledger visits.ledger -o visits.release",
+        "ddpmi init visits.csv",
+        "ddpmi run --epsilon 1",
+        "ddpmi rank --top 5",
     ),
     default_parameter=Parameter(negative=""),
     suppress_keyboard_interrupt=False,
 )
 for _command in (
-    *(demo, imports, plan, release, run, exact, expunge),
+    *(demo, init, imports, run, plan, release, exact, expunge),
     *(rank, compare, report, receipt, expand, cascade, segment, ledger),
 ):
     _command.register(app)
@@ -103,7 +105,11 @@ def _code_of(words: list[str]) -> int:
 def _end(error: BaseException) -> int:
     """Print an error, and return its exit code."""
     if isinstance(error, CycloptsError):
-        say_error(str(error), f"{_command_of(error)} --help")
+        missing = error.argument if isinstance(error, MissingArgumentError) else None
+        if missing is None:
+            say_error(str(error), f"{_command_of(error)} --help")
+        else:
+            say_error(_missing(missing, str(error)), f"{_usage(missing)}; see {_command_of(error)} --help")
         return WRONG_USAGE
     if isinstance(error, DdpmiError):
         return _end_refused(error)
@@ -113,6 +119,19 @@ def _end(error: BaseException) -> int:
     if isinstance(error, OSError):
         return _end_os_error(error)
     return _end_unexpected(error)
+
+
+def _missing(argument: Argument, message: str) -> str:
+    """Say what is missing, and the spelling that Cyclopts suggests where a word looks like it."""
+    guess = message.partition("Did you mean")[2]
+    return f"{argument.name} is missing or has no value.{' Did you mean' if guess else ''}{guess}"
+
+
+def _usage(argument: Argument) -> str:
+    """Return how an option is typed."""
+    shown = argument.parameter.metavar
+    value = str(shown[0] if isinstance(shown, tuple) else shown or "VALUE")
+    return f"{argument.name} {value}" if argument.name.startswith("-") else argument.name
 
 
 def _run(words: list[str]) -> int:

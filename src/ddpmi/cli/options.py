@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,13 +12,16 @@ from cyclopts import Group, Parameter
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from ddpmi.cli.settings import Settings
     from ddpmi.curator.observations import Observations
     from ddpmi.pipeline.bounds import Bounds
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step, Table
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
+    from ddpmi.privacy.budget import Budget
     from ddpmi.rankings.ranking import Ranking
 
 
@@ -201,8 +204,8 @@ class EngineOptions:
             conf[place] = self.master
         return {"engine": self.engine, "conf": conf}
 
-    def data(self, paths: list[str] | None) -> list[str] | Table:
-        """Return what is to be observed: the paths, or the table of --table.
+    def data(self, paths: list[str] | None, default: Sequence[str] = ()) -> list[str] | Table:
+        """Return what is to be observed: the paths, the table of --table, or the files of the settings.
 
         >>> EngineOptions(engine="spark", table="db.visits").data(None)
         Table(name='db.visits')
@@ -213,11 +216,11 @@ class EngineOptions:
             raise InputError("DATA and --table were both given.", hint="leave one of them out")
         if self.table is not None:
             return table(self.table)
-        if not paths:
+        if not paths and not default:
             raise InputError(
                 "There is no DATA.", hint="name files, or with Spark a table: --engine spark --table db.visits"
             )
-        return paths
+        return paths or list(default)
 
 
 @Parameter(name="*", group=READING)
@@ -243,7 +246,7 @@ class BoundOptions:
     """How much one unit may change."""
 
     pairs: Annotated[int | None, Parameter(metavar="K")] = None
-    """A unit with up to K (feature, label) pairs counts in full. Choose K from public knowledge, for example 50."""
+    """A unit with up to K (feature, label) pairs counts in full, for example 50. By default a private look chooses it."""
     clip: Annotated[str | None, Parameter(metavar="C")] = None
     """Largest value that one pair may count, for example 100. Needed with --value, unless --space is units."""
     step: Annotated[str | None, Parameter(metavar="S")] = None
@@ -268,9 +271,7 @@ class BoundOptions:
         """Return the bounds, checked. --pairs may be left out if a unit has one row, or if it is suggested."""
         from ddpmi.pipeline.bounds import Bounds
 
-        columns.roles()
-        self._check_counted(columns)
-        self._check_clip(columns)
+        self.check(columns)
         default = 1 if one_row_per_unit or columns.count is not None else suggested
         given = ({} if default is None else {"pairs": default}) | self.given()
         if "pairs" not in given:
@@ -279,6 +280,12 @@ class BoundOptions:
                 hint="choose it by what is publicly known, not by looking at the data: --pairs 50",
             )
         return Bounds(**given)
+
+    def check(self, columns: ColumnOptions) -> None:
+        """Refuse columns and bounds that contradict each other."""
+        columns.roles()
+        self._check_counted(columns)
+        self._check_clip(columns)
 
     def _check_counted(self, columns: ColumnOptions) -> None:
         for name in ("pairs", "labels") if columns.count is not None else ():
@@ -334,10 +341,10 @@ class KeyOptions:
 class PrivacyOptions:
     """What is promised, and how the budget is used."""
 
-    epsilon: Annotated[str, Parameter(metavar="E")]
-    """Privacy loss of this release. 1 is a usual choice; a smaller number protects more."""
-    delta: Annotated[str, Parameter(metavar="D")]
-    """Probability that the promise fails. Choose it well below 1 divided by the number of units, for example 1e-7."""
+    epsilon: Annotated[str | None, Parameter(metavar="E")] = None
+    """Privacy loss of this release; it is needed. 1 is a usual choice; a smaller number protects more."""
+    delta: Annotated[str | None, Parameter(metavar="D")] = None
+    """Probability that the promise fails: well below 1 divided by the number of units. The default is 1e-8."""
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto"
     """Kind of noise. auto takes the one with the lower threshold or, if there is no threshold, with less noise."""
     shares: Annotated[str | None, Parameter(metavar="TABLE=SHARE,...", help=_SHARES_HELP)] = None
@@ -360,6 +367,18 @@ class PrivacyOptions:
     row_local: Annotated[bool, Parameter(show_default=False)] = False
     """You declare that each row of a view depends on the records of one unit alone. If false, the promise is void."""
 
+    def budget(self) -> Budget:
+        """Return the budget. Epsilon is always typed, because it is what a release spends."""
+        from ddpmi.planning.plan import DEFAULT_DELTA
+        from ddpmi.privacy.budget import Budget
+
+        if self.epsilon is None:
+            raise InputError(
+                "--epsilon is missing: how much privacy this release may spend.",
+                hint="1 is a usual choice, a smaller number protects more: --epsilon 1",
+            )
+        return Budget(self.epsilon, DEFAULT_DELTA if self.delta is None else self.delta)
+
     def declared(self, columns: ColumnOptions) -> bool | Literal["units"]:
         """Return what is declared about duplicates; counts declare it themselves."""
         from ddpmi.curator.door import check_distinct
@@ -381,15 +400,44 @@ class PlanOptions:
     bounds: BoundOptions
     keys: KeyOptions
 
-    def plan(self) -> Plan:
-        """Return the plan of the release."""
-        from ddpmi.planning.plan import Plan
-        from ddpmi.privacy.budget import Budget
+    def with_settings(self, settings: Settings) -> PlanOptions:
+        """Fill in what was not given from the file of settings."""
+        columns = settings.with_columns(self.columns)
+        return replace(
+            self,
+            columns=columns,
+            privacy=settings.with_delta(self.privacy),
+            bounds=settings.with_clip(self.bounds, columns),
+        )
 
+    def plan(self) -> Plan:
+        """Return the plan of the release. Its bounds must be given.
+
+        Raises:
+            InputError: --pairs is missing, or options contradict each other.
+        """
+        from ddpmi.planning.plan import Plan
+
+        distinct, options = self._options()
+        if self.privacy.suggest is not None:
+            return self._suggested(Plan, options)
+        bounds = self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units")
+        return self._plan_maker(Plan)(bounds=bounds, **options)
+
+    def plan_or_look(self) -> Plan | AutoPlan:
+        """Return the plan of the release, or one whose bounds a look will choose: where --pairs is not given."""
+        from ddpmi.planning.plan import Plan
+
+        distinct, options = self._options()
+        given = self.bounds.pairs is not None or self.privacy.suggest is not None
+        return self.plan() if given or self._needs_pairs(distinct) else self._looking(Plan, options)
+
+    def _options(self) -> tuple[bool | Literal["units"], dict[str, Any]]:
+        """Return what is declared about duplicates, and the fields of a plan apart from its bounds and noise."""
         privacy = self.privacy
         distinct = privacy.declared(self.columns)
         options = {
-            "budget": Budget(privacy.epsilon, privacy.delta),
+            "budget": privacy.budget(),
             "distinct": distinct,
             "row_local": privacy.row_local,
             "sample_rate": privacy.sample_rate,
@@ -397,10 +445,25 @@ class PlanOptions:
             **({} if self.columns.space is None else {"space": self.columns.space}),
             **self.keys.keywords(),
         }
-        if privacy.suggest is not None:
-            return self._suggested(Plan, options)
-        bounds = self.bounds.bounds(self.columns, one_row_per_unit=distinct == "units")
-        return self._plan_maker(Plan)(bounds=bounds, **options)
+        return distinct, options
+
+    def _needs_pairs(self, distinct: bool | Literal["units"]) -> bool:  # noqa: FBT001 - as in a plan
+        """Return whether nothing is to be looked for, or a look does not go with what was given."""
+        bounds, privacy = self.bounds, self.privacy
+        one_row = distinct == "units" or self.columns.count is not None
+        decided = privacy.paper or bounds.cap is not None or bounds.strategy is not None
+        return one_row or decided or privacy.selection is not None or privacy.sample_rate is not None
+
+    def _looking(self, plan: type[Plan], options: dict[str, Any]) -> AutoPlan:
+        """Return a plan whose bounds a look will choose. Options that were given are kept."""
+        from ddpmi.planning.auto import AutoPlan
+
+        self.bounds.check(self.columns)
+        defaults = {field.name: field.default for field in fields(plan)}
+        chosen = (options | self._plan_maker(plan).keywords).items()
+        given = {name: value for name, value in chosen if name != "budget" and value != defaults[name]}
+        bounds = {name: value for name, value in self.bounds.given().items() if name in ("labels", "clip", "step")}
+        return AutoPlan(budget=options["budget"], **bounds, options=given)
 
     @property
     def pairs_per_unit(self) -> float | None:
@@ -464,10 +527,10 @@ WHY = Annotated[
 class ReleaseOptions:
     """Which ledger is charged and where the release goes."""
 
-    ledger: Annotated[Path, Parameter(metavar="FILE")]
-    """Ledger that is charged for the release. Make one with ddpmi ledger create."""
-    output: Annotated[Path, Parameter(name=["--output", "-o"], metavar="DIR")]
-    """Folder to write. It must not exist."""
+    ledger: Annotated[Path | None, Parameter(metavar="FILE")] = None
+    """Ledger that is charged for the release. The default is that of ddpmi.toml, or the only *.ledger in this folder."""
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="DIR")] = None
+    """Folder to write. It must not exist. The default is a new one, named after the data."""
     release_id: Annotated[str | None, Parameter(metavar="ID")] = None
     """Name for retries, for example visits-2026. An id that was charged before returns its release and draws no new noise."""
     who: WHO = ""
@@ -476,6 +539,31 @@ class ReleaseOptions:
     """What the release is for."""
     expect_head: Annotated[str | None, Parameter(metavar="HEAD")] = None
     """Line that ddpmi ledger head printed before. A ledger that does not contain it, such as an old copy, is refused."""
+
+    def destination(self, data: list[str] | Table, command: str) -> Destination:
+        """Return ledger and folder, also where they were not given.
+
+        Args:
+            data: What is released: a folder without a name is named after it.
+            command: The command, for the hint.
+        """
+        from ddpmi.cli import paths
+
+        output = paths.new_release_folder(data, self.release_id) if self.output is None else self.output
+        given = {name: getattr(self, name) for name in ("release_id", "who", "why", "expect_head")}
+        return Destination(ledger=paths.find_ledger(self.ledger, command), output=output, **given)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Which ledger is charged and where a release goes."""
+
+    ledger: Path
+    output: Path
+    release_id: str | None
+    who: str
+    why: str
+    expect_head: str | None
 
 
 def shares_of(text: str) -> dict[str, str]:

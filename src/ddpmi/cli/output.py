@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import shutil
 import sys
 import time
 import warnings
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
 from ddpmi.cli import log
@@ -50,6 +52,17 @@ def example(*lines: str) -> str:
     'Example:\n\n    ddpmi demo'
     """
     return "Example:\n\n" + "\n".join(f"    {line}" for line in lines)
+
+
+def program() -> str:
+    """Return how this program is called, such that the words work in a shell of this machine and in every folder."""
+    started = Path(sys.argv[0]) if sys.argv else Path()
+    found = shutil.which("ddpmi")
+    if found is not None and (started.name != "ddpmi" or os.path.realpath(found) == os.path.realpath(started)):
+        return "ddpmi"
+    if started.name == "ddpmi" and started.is_file():
+        return shlex.quote(str(started.absolute()))
+    return f"{shlex.quote(sys.executable)} -m ddpmi"
 
 
 def say(text: str) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpmi.cli.settings import read_settings
 from ddpmi.errors import InputError, InputNotFound, ReleaseError
 from ddpmi.releases.room import check_path, check_room
-from ddpmi.text import read_toml
+from ddpmi.text import printable
 
 if TYPE_CHECKING:
     from ddpmi.ledger.ledger import Ledger
+    from ddpmi.pipeline.steps import Table
 
 
-SETTINGS = "ddpmi.toml"
-"""The file of settings in the current folder."""
-_LEDGER_KEYS = ("expect_head", "file")
+_LEDGER, _RELEASE = ".ledger", ".release"
 
 
 def open_ledger(file: Path, *, expect_head: str | None = None) -> Ledger:
@@ -34,7 +36,7 @@ def open_ledger(file: Path, *, expect_head: str | None = None) -> Ledger:
     from ddpmi.ledger.ledger import Ledger
     from ddpmi.ledger.storage import missing
 
-    kept = _kept_head(file)
+    kept = read_settings().head_of(file)
     if not file.exists():
         error = missing(file)
         raise InputNotFound(f"The ledger {error.message}", hint=error.advice)
@@ -44,28 +46,81 @@ def open_ledger(file: Path, *, expect_head: str | None = None) -> Ledger:
     return found
 
 
-def _kept_head(file: Path) -> str | None:
-    """Return the head that ``ddpmi.toml`` in the current folder keeps for a ledger, if any."""
-    from ddpmi.ledger.heads import Head
+def find_ledger(given: Path | None, command: str) -> Path:
+    """Return the ledger to charge: the one given, the one of ``ddpmi.toml``, or the only one in the current folder.
 
-    settings = Path(SETTINGS)
-    if not os.path.lexists(settings):
-        return None
-    given = read_toml(settings, what="The file of settings")
-    example = "[ledger] and then expect_head = '...', as ddpmi ledger head FILE prints it"
-    ledger = given.get("ledger", {})
-    unknown = sorted(set(given) - {"ledger"}) or sorted(
-        set(ledger) - set(_LEDGER_KEYS) if isinstance(ledger, dict) else ()
+    Args:
+        given: What the command line names.
+        command: The command, for the hint.
+
+    Raises:
+        InputError: There is none to choose, or there are several.
+    """
+    if given is not None:
+        return given
+    if (named := read_settings().ledger) is not None:
+        return Path(named)
+    found = ledgers_here()
+    if len(found) == 1:
+        return Path(found[0])
+    if found:
+        raise InputError(
+            f"No ledger was named, and this folder has {len(found)}: {', '.join(map(printable, found))}.",
+            hint=f"--ledger {printable(found[0])}",
+        )
+    raise InputError(
+        "No ledger was named, and this folder has none. A ledger is the record of what was spent.",
+        hint="make one, with the most that may ever be spent on these people, and type the command again:\n"
+        f"    ddpmi ledger create visits.ledger --epsilon 4 --delta 1e-6\n    {command}",
     )
-    if unknown:
-        raise InputError(f"There is no setting {unknown[0]!r} in {SETTINGS}.", hint=example)
-    if not isinstance(ledger, dict) or not all(isinstance(value, str) for value in ledger.values()):
-        raise InputError(f"The ledger of {SETTINGS} must be a table of texts.", hint=example)
-    if "expect_head" not in ledger:
-        return None
-    head = str(Head.read(ledger["expect_head"]))
-    named = ledger.get("file")
-    return head if named is None or os.path.realpath(named) == os.path.realpath(file) else None
+
+
+def ledgers_here() -> list[str]:
+    """Return the names of the ledgers in the current folder."""
+    return sorted(path.name for path in Path().glob(f"*{_LEDGER}") if not path.name.startswith("."))
+
+
+def newest_release() -> Path:
+    """Return the folder of the newest release that the ledger of this folder was charged for.
+
+    Raises:
+        InputError: There is no ledger to look in, or none of its releases is here.
+    """
+    ledger = open_ledger(find_ledger(None, "ddpmi rank visits.release"))
+    entries = [entry for dataset in ledger.datasets() for entry in ledger.status(dataset).entries]
+    folders = (Path(entry.folder) for entry in sorted(entries, key=lambda entry: -entry.id) if entry.folder)
+    found = next((folder for folder in folders if (folder / "receipt.json").is_file()), None)
+    if found is None:
+        raise InputError(
+            f"No release was named, and none that {ledger.path} was charged for is here.",
+            hint="ddpmi rank visits.release",
+        )
+    return found
+
+
+def name_of(data: list[str] | Table) -> str:
+    """Return a plain name for files that belong to some data.
+
+    >>> name_of(["s3://bucket/visits/2026*.parquet"]), name_of(["visits.csv.gz"])
+    ('2026', 'visits')
+    """
+    first = data[0] if isinstance(data, list) else data.name
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", Path(first).name.split(".")[0]).strip("-") or "data"
+
+
+def new_release_folder(data: list[str] | Table, release_id: str | None) -> Path:
+    """Return a folder for a release that names none: ``visits.release``, or with a number if that exists.
+
+    A release id always gives the same folder, so that a retry finds its release.
+
+    >>> new_release_folder(["data/visits.csv.gz"], None).name, new_release_folder(["a.csv"], "monday").name
+    ('visits.release', 'monday.release')
+    """
+    if release_id is not None:
+        return Path(f"{release_id}{_RELEASE}")
+    stem = name_of(data)
+    folders = (Path(f"{stem}{'' if number == 1 else f'-{number}'}{_RELEASE}") for number in count(1))
+    return next(folder for folder in folders if not os.path.lexists(folder))
 
 
 def check_new_folder(folder: Path) -> None:

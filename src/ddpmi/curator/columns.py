@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ddpmi.errors import Hint, InputError, SchemaError
+from ddpmi.pipeline.dialects import quote
 from ddpmi.pipeline.steps import Expression
 
 if TYPE_CHECKING:
@@ -16,11 +18,12 @@ if TYPE_CHECKING:
     Schema = Mapping[str, tuple[Kind, str]]
     Role = str | Expression | None
 
-#: Names of columns that are recognised: ours first, then the paper's.
+#: Names of columns that are recognised: ours, the paper's, and those that name people. If a table has several of the later
+#: ones, none is chosen: only the owner knows whose privacy is at stake.
 KNOWN_NAMES = {
-    "unit": ("unit", "id"),
-    "feature": ("feature",),
-    "label": ("label", "partition"),
+    "unit": ("unit", "id", "user_id", "person_id", "customer_id", "patient_id", "respondent_id", "device_id"),
+    "feature": ("feature", "item"),
+    "label": ("label", "partition", "group", "segment"),
 }
 _KEY_KINDS = ("text", "untyped", "integer", "boolean", "date")
 _VALUE_KINDS = ("number", "integer", "boolean", "untyped")
@@ -160,8 +163,20 @@ def check_types(columns: Columns, schema: Schema, *, counted: bool = False) -> N
         elif kind not in _KEY_KINDS:
             raise SchemaError(
                 f"The {given} has type {type_}, which has no one way to be written as text.",
-                hint="cast it to text, a whole number or a date first",
+                hint=_cast(role, name, type_, is_column=role not in columns.expressions),
             )
+
+
+def _cast(role: str, name: str, type_: str, *, is_column: bool) -> Hint:
+    """Say what to do about a type that cannot be a key. Of a time, a part is usually meant."""
+    if not (is_column and type_.upper().startswith("TIMESTAMP")):
+        return Hint(do="cast it to text, a whole number or a date first")
+    quoted = quote(name)
+    return Hint(
+        do="take the part of the time that is meant",
+        python=f"{role}=sql({f'year({quoted})'!r})",
+        cli=f"--{role}-sql '{f'year({quoted})'}'",
+    )
 
 
 def find_columns(
@@ -195,7 +210,7 @@ def find_columns(
     missing = [name for role, name in found.items() if role not in expressions and name not in names]
     if missing:
         raise SchemaError(
-            f"The data has no column {missing[0]!r}; it has {_listing(names)}.",
+            f"The data has no column {missing[0]!r}; it has {listing(names)}.{did_you_mean(missing[0], names)}",
             hint=Hint(
                 python="column names are case-sensitive; pass them as unit=, feature=, label=, value=",
                 cli="column names are case-sensitive; pass them as --unit, --feature, --label, --value",
@@ -210,20 +225,51 @@ def find_columns(
     )
 
 
+def did_you_mean(given: str, names: Iterable[str]) -> str:
+    """Return a question with the name that looks most like a given one; empty if none does.
+
+    Args:
+        given: What was typed.
+        names: Public names.
+
+    >>> did_you_mean("contry", ["id", "country"]), did_you_mean("x", ["id", "country"])
+    (" Did you mean 'country'?", '')
+    """
+    near = {name.casefold(): name for name in names}
+    found = get_close_matches(given.casefold(), near, n=1)
+    return f" Did you mean {near[found[0]]!r}?" if found else ""
+
+
 def _known(role: str, names: list[str]) -> str | None:
-    return next((known for known in KNOWN_NAMES[role] if known in names), None)
+    """Return the column that is called like the role, or the only one of the other names that are recognised."""
+    first, *others = KNOWN_NAMES[role]
+    if first in names:
+        return first
+    found = [known for known in others if known in names]
+    return found[0] if len(found) == 1 else None
 
 
 def _recognise(role: str, names: list[str]) -> str:
     if (known := _known(role, names)) is not None:
         return known
+    several = [known for known in KNOWN_NAMES[role] if known in names]
+    why = (
+        f"{' and '.join(map(repr, several))} might both be it"
+        if several
+        else f"none of {listing(names)} is called {' or '.join(map(repr, KNOWN_NAMES[role][:2]))}"
+    )
     raise SchemaError(
-        f"No column was named for the {role}, and none of {_listing(names)} is called "
-        f"{' or '.join(map(repr, KNOWN_NAMES[role]))}.",
+        f"No column was named for the {role}, and {why}.",
         hint=Hint(do="say which column holds it", python=f"{role}='...'", cli=f"--{role} NAME"),
     )
 
 
-def _listing(names: list[str], most: int = 20) -> str:
+def listing(names: Iterable[str], most: int = 20) -> str:
+    """Write names of columns in a row, the first ones if there are many.
+
+    >>> listing(["id", "site"])
+    "'id', 'site'"
+    """
+    names = list(names)
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

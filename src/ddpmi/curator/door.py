@@ -11,19 +11,22 @@ import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ddpmi.curator.drawing import Reading, measure, origin_of, summed, summed_by
+from ddpmi.curator.looking import looked
 from ddpmi.curator.observations import Observations
-from ddpmi.curator.readiness import check_place, rehearse
+from ddpmi.curator.readiness import check_place, rehearse, rehearse_look
 from ddpmi.errors import Hint, InputError, InputNotFound, LedgerError, ReleaseError
 from ddpmi.ledger.entries import Charge
 from ddpmi.ledger.ledger import Ledger
 from ddpmi.pipeline import aggregates, contributions
 from ddpmi.pipeline.bounds import check_clip
 from ddpmi.pipeline.seeds import SEED_LABELS
+from ddpmi.planning.auto import AutoPlan
 from ddpmi.planning.plan import Plan, check_counting, check_counts
 from ddpmi.releases.receipts import exact_receipt, private_receipt
 from ddpmi.releases.release import Release
@@ -34,12 +37,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ddpmi._typing import Progress, Target
+    from ddpmi.curator.looking import Looked
     from ddpmi.ledger.entries import Entry
     from ddpmi.pipeline.bounds import Bounds
+    from ddpmi.privacy.accounting import Cost
+    from ddpmi.privacy.budget import Budget
     from ddpmi.releases.reservations import Reservation
 
 
 _SALT_BYTES = 32
+_NEW_ID = Hint(python="choose a new release_id for a new release", cli="choose a new --release-id for a new release")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 #: Exact sums of decimal values keep six digits after the point unless bounds give a step.
 _EXACT_STEP = Fraction(1, 10**6)
@@ -47,7 +54,7 @@ _EXACT_STEP = Fraction(1, 10**6)
 
 def release(
     obs: Observations,
-    plan: Plan,
+    plan: Plan | AutoPlan,
     *,
     ledger: Ledger | Target,
     to: Target | None = None,
@@ -63,7 +70,7 @@ def release(
 
     Args:
         obs: What `observe` returned.
-        plan: What will be done and what it costs.
+        plan: What will be done and what it costs. An `AutoPlan` is two charges: a look chooses the bounds first.
         ledger: Is charged first; a `Ledger`, or the path of its file. If it refuses, nothing is read.
         to: Folder to write; without it the release lives in memory only.
         release_id: A name for retries; random by default. An id that was charged before is never drawn again: the
@@ -76,10 +83,15 @@ def release(
         BudgetExceeded: The ledger has too little left; nothing was read.
         InputError: The plan does not fit the data's columns, or its settings cannot work.
         ReleaseError: The folder exists, another release is about to write it, or the id was charged and its release is
-            not in the folder.
+            not in the folder. Or a look found too few units for any pair to show; then only the look was charged.
     """
     chosen, target = _release_id(release_id), _target(to)
     check_given(obs, plan)
+    if isinstance(plan, AutoPlan):
+        auto = replace(plan, labels=1) if obs.seed is not None and plan.labels is None else plan
+        check_fit(obs, auto.example(auto.possible[0]))
+        asked = _LookOrder(obs=obs, auto=auto, id=chosen, target=target, who=who, why=why)
+        return _released_after_look(asked, as_ledger(ledger), progress, retried=release_id is not None)
     check_fit(obs, plan)
     account = as_ledger(ledger)
     if release_id is not None and (entry := account.find(chosen)) is not None:
@@ -113,6 +125,11 @@ def release_many(
         InputError: The plans bound contributions differently.
     """
     check_given(obs, *(plans := _listed(plans)))
+    if any(isinstance(plan, AutoPlan) for plan in plans):
+        raise InputError(
+            "release_many makes plans whose bounds are known.",
+            hint="make one release with the AutoPlan first, and take the bounds of its plan: release.plan.bounds",
+        )
     if len({plan.sums for plan in plans}) > 1:
         raise InputError(
             "The plans sum differently, or sample or select for themselves, so one pass cannot serve them all.",
@@ -165,7 +182,7 @@ def check_given(obs: object, *plans: object) -> None:
     if not isinstance(obs, Observations):
         raise InputError(f"The data must be what observe returns, got {type(obs).__name__}.", hint=example)
     for plan in plans:
-        if not isinstance(plan, Plan):
+        if not isinstance(plan, Plan | AutoPlan):
             raise InputError(
                 f"The plan must be a Plan, got {type(plan).__name__}.",
                 hint="plan = Plan(budget=Budget(1, 1e-7), bounds=Bounds(pairs=50))",
@@ -260,6 +277,10 @@ class _Order:
     targets: tuple[Path | None, ...]
     who: str
     why: str
+    looked: Looked | None = None
+    """What a look found, and left in the engine."""
+    auto: AutoPlan | None = None
+    """What was declared for the look."""
 
     def charges(self) -> list[Charge]:
         """Return what the ledger is charged for."""
@@ -278,6 +299,140 @@ class _Order:
             )
             for plan, release_id, target in zip(self.plans, self.ids, self.targets, strict=True)
         ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LookOrder:
+    """A release whose bounds a look will choose."""
+
+    obs: Observations
+    auto: AutoPlan
+    id: str
+    target: Path | None
+    who: str
+    why: str
+
+    @property
+    def look_id(self) -> str:
+        """The id under which the look is charged."""
+        return look_id(self.id)
+
+    def charge(self) -> Charge:
+        """Return what the ledger is charged for the look."""
+        return self._charge(self.auto.look_cost, self.auto.look_budget, self.look_id)
+
+    def whole(self) -> list[Charge]:
+        """Return what look and release may cost together: one charge for each kind of noise. They are never written."""
+        return [self._charge(cost, self.auto.budget, self.id) for cost in self.auto.costs]
+
+    def _charge(self, cost: Cost, guarantee: Budget, release_id: str) -> Charge:
+        return Charge(
+            cost=cost,
+            guarantee=guarantee,
+            release_id=release_id,
+            dataset=self.obs.dataset,
+            mechanism="laplace",
+            plan_digest=self.auto.digest,
+            columns_digest=self.obs.columns_digest,
+            who=self.who,
+            why=self.why,
+        )
+
+    def order(self, found: Looked) -> _Order:
+        """Return the release that follows from the look."""
+        plan = self.auto.resolve(found.look)
+        return _Order(
+            obs=self.obs,
+            plans=(plan,),
+            ids=(self.id,),
+            targets=(self.target,),
+            who=self.who,
+            why=self.why,
+            looked=found,
+            auto=self.auto,
+        )
+
+
+def look_id(release_id: str) -> str:
+    """Return the id under which the look of a release is charged.
+
+    >>> look_id("visits-2026")
+    'visits-2026.look'
+    """
+    return f"{release_id}.look"
+
+
+def _released_after_look(asked: _LookOrder, ledger: Ledger, progress: Progress | None, *, retried: bool) -> Release:
+    """Charge the look and draw it, then charge the release that follows from it and draw that."""
+    if retried and (found := _stored_after_look(asked, ledger)) is not None:
+        return found
+    with ExitStack() as held:
+        reserved: list[Reservation | None] = [None]
+        if asked.target is not None:
+            check_place(asked.target)
+            reserved = [held.enter_context(reserve(asked.target))]
+        asked = replace(asked, obs=asked.obs.prepared(asked.target))
+        rehearse_look(asked.obs, asked.auto)
+        # proof: look.charges
+        ledger.check(asked.whole())
+        ledger.charge_many([asked.charge()])
+        try:
+            salt = secrets.token_hex(_SALT_BYTES)
+            found_by_look = held.enter_context(looked(asked.obs, asked.auto, salt=salt, progress=progress))
+            order = asked.order(found_by_look)
+            _mark_looked(ledger, asked)
+            _check_shows(asked, order)
+            entries = ledger.charge_many(order.charges())
+        except BaseException as error:
+            with suppress(LedgerError):
+                ledger.mark(asked.look_id, "abandoned")
+            error.add_note(f"The ledger was charged for the look alone, and that charge stays ({asked.look_id}).")
+            raise
+        return _released(order, ledger, entries, reserved, progress)[0]
+
+
+def _mark_looked(ledger: Ledger, asked: _LookOrder) -> None:
+    """Record that the look is out."""
+    with suppress(LedgerError):
+        ledger.mark(asked.look_id, "released")
+
+
+def _check_shows(asked: _LookOrder, order: _Order) -> None:
+    """Stop if the look says that nothing would show. This is decided by released numbers alone."""
+    # proof: look.stop
+    look, plan = order.looked.look if order.looked is not None else None, order.plans[0]
+    if look is None or asked.auto.shows(look, plan):
+        return
+    examples = (asked.auto.example(name) for name in asked.auto.possible)
+    needed = ceil(min(example.calibration.threshold_in_units for example in examples))
+    sure = ceil(look.pairs.certain)
+    raise ReleaseError(
+        f"A private look sees {sure} units or more that have about as many pairs, and saw none. A pair needs at least "
+        f"{needed} units to show, so the release was not made.",
+        hint=Hint(
+            do="spend more, list the keys that are publicly known, or join groups",
+            python="AutoPlan.of(epsilon=2, public_labels=[...])",
+            cli="--epsilon 2, or --public-labels FILE",
+        ),
+    )
+
+
+def _stored_after_look(asked: _LookOrder, ledger: Ledger) -> Release | None:
+    """Return the stored release of an id whose look was charged before; refuse another one. Never draws."""
+    look, entry = ledger.find(asked.look_id), ledger.find(asked.id)
+    if look is None and entry is None:
+        return None
+    same = look is not None and (look.plan_digest, look.columns_digest) == (asked.auto.digest, asked.obs.columns_digest)
+    if not same:
+        raise LedgerError(
+            f"The release id {asked.id!r} was charged for another plan, other columns or another dataset.",
+            hint=_NEW_ID,
+        )
+    if entry is None:
+        raise ReleaseError(
+            f"Only the look of the release id {asked.id!r} was charged; its release was not made.", hint=_NEW_ID
+        )
+    return _found(ledger, entry, asked.target)
 
 
 def _charged(order: _Order, ledger: Ledger, progress: Progress | None) -> list[Release]:
@@ -350,14 +505,20 @@ def _drawn(
     balance: Mapping[str, Any],
 ) -> Iterator[Release]:
     """Sum once, then draw and publish one release after the other."""
-    with summed_by(order.obs, order.plans[0], salt=secrets.token_hex(_SALT_BYTES), progress=progress) as engine:
+    done = None if order.looked is None else order.looked.done
+    salt = secrets.token_hex(_SALT_BYTES)
+    with summed_by(order.obs, order.plans[0], salt=salt, progress=progress, done=done) as engine:
         origin = origin_of(order.obs, engine)
         for plan, entry, target, name in zip(order.plans, entries, order.targets, reserved, strict=True):
             if progress is not None:
                 progress("draw noise", None)
             tables = measure(engine, Reading.of(plan))
             charged = {"entry": entry.id, **balance}
-            receipt = private_receipt(plan, origin, release_id=entry.release_id, ledger=charged)
+            look = None if order.looked is None or order.auto is None else (order.auto, order.looked.look)
+            whole = plan.complete and tables.count("pairs") == tables.count("features") * tables.count("labels")
+            receipt = private_receipt(
+                plan, origin, release_id=entry.release_id, ledger=charged, look=look, completed=whole
+            )
             yield _published(Release(receipt=receipt, tables=tables), target, name)
 
 
@@ -447,17 +608,20 @@ def _stored(ledger: Ledger, entry: Entry, obs: Observations, plan: Plan, to: Pat
     if entry.plan_digest != plan.digest or entry.columns_digest != obs.columns_digest:
         raise LedgerError(
             f"The release id {entry.release_id!r} was charged for another plan, other columns or another dataset.",
-            hint=Hint(
-                python="choose a new release_id for a new release", cli="choose a new --release-id for a new release"
-            ),
+            hint=_NEW_ID,
         )
+    return _found(ledger, entry, to)
+
+
+def _found(ledger: Ledger, entry: Entry, to: Path | None) -> Release:
+    """Return the release of an entry from its folder."""
     if to is None:
         raise _not_here(entry, "and no folder was named now")
     try:
         named = Release.load(to, verify=False)
     except InputNotFound:
         raise _not_here(entry, f"and {to} is not a release") from None
-    if named.release_id != entry.release_id or named.receipt["plan_digest"] != plan.digest:
+    if named.release_id != entry.release_id or named.receipt["plan_digest"] != entry.plan_digest:
         raise _not_here(entry, f"and {to} holds another release")
     found = Release.load(to, receipt_digest=entry.receipt_digest)
     if entry.state == "charged":

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from ddpmi.releases.tables import Tables
 
 
+MOST_COMPLETED = 20_000_000
+"""A release with more pairs of known features and labels than this is not completed: one machine could not rank them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """Which tables are drawn from exact sums, and how."""
@@ -75,6 +79,25 @@ class Reading:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """An engine in which the first steps of a release were run before, on the same data."""
+
+    engine: Engine
+    steps: tuple[Step, ...]
+    """The steps, in order."""
+    salt: str
+    """The key of their hashes."""
+
+    def rest(self, steps: Sequence[Step]) -> list[Step]:
+        """Return the steps that are still to be run: all from the first one that differs."""
+        # proof: look.salt
+        same = 0
+        while same < min(len(steps), len(self.steps)) and steps[same] == self.steps[same]:
+            same += 1
+        return list(steps[same:])
+
+
 @contextmanager
 def summed(
     obs: Observations,
@@ -83,6 +106,7 @@ def summed(
     salt: str,
     lists: Mapping[str, tuple[str, ...]] | None = None,
     progress: Progress | None = None,
+    done: Done | None = None,
 ) -> Iterator[Engine]:
     """Run the steps, and yield the engine that holds the exact sums. These are not private.
 
@@ -92,7 +116,12 @@ def summed(
         salt: The key of the hashes.
         lists: Public lists of keys by the name of their column.
         progress: Called with the name of a stage and its fraction done.
+        done: An engine in which the first steps were run before; it stays open.
     """
+    if done is not None:
+        _run(done.engine, done.rest([obs.rows(done.engine), *steps]), done.salt, progress)
+        yield done.engine
+        return
     with obs.open() as engine:
         for key, keys in (lists or {}).items():
             engine.put(f"public_{key}s", _keys(key, keys))
@@ -114,6 +143,7 @@ def summed_by(
     progress: Progress | None = None,
     source: Source | None = None,
     replay: Sequence[Sequence[str]] | None = None,
+    done: Done | None = None,
 ) -> Iterator[Engine]:
     """Run the steps of a plan. If it selects features, draw the vocabulary of each round in between.
 
@@ -124,11 +154,12 @@ def summed_by(
         progress: As for `summed`.
         source: Random words of the selection; the process's cryptographic source by default.
         replay: For tests: features of each round, used instead of drawn ones.
+        done: As for `summed`.
     """
     first, *later = plan.phases(obs.source.dialect, merged_keys=obs.merges_keys, counted=obs.counted)
     lists = {"feature": plan.public_features, "label": plan.public_labels}
     given = {key: keys for key, keys in lists.items() if keys is not None}
-    with summed(obs, first, salt=salt, lists=given, progress=progress) as engine:
+    with summed(obs, first, salt=salt, lists=given, progress=progress, done=done) as engine:
         for place, (noise, steps) in enumerate(zip(plan.calibration.selection, later, strict=True)):
             number = place + 1
             # proof: set-union.vocabulary
@@ -178,8 +209,12 @@ def measure(engine: Engine, reading: Reading, *, source: Source | None = None) -
     for key, is_known in known.items():
         if not is_known:
             draw.make_known(key, f"SELECT DISTINCT {key} FROM {seen}")
-    if reading.complete:
+    if reading.complete and draw.fits():
         draw.complete_pairs(seen)
+    elif reading.complete:
+        engine.run(
+            Step(name="drawn_pairs", shape="(feature, label, sum)", sql=f"SELECT feature, label, sum FROM {seen}")
+        )
     if reading.other:
         engine.run(Step(name="kept", shape="(feature, label)", sql="SELECT feature, label FROM drawn_pairs"))
     for key in known:
@@ -221,6 +256,15 @@ class _Drawing:
     def make_known(self, key: str, sql: str) -> None:
         """Keep keys that are public from here on."""
         self.engine.run(Step(name=f"known_{key}s", shape=f"({key})", sql=sql, freeze=True))
+
+    def fits(self) -> bool:
+        """Return whether the pairs of all known keys are few enough to be released. Their number is public by now."""
+        # proof: completion.fits
+        count = 1
+        for table in ("known_features", "known_labels"):
+            batches = self.engine.batches(f"SELECT COUNT(*) AS keys FROM {table}")
+            count *= sum(int(number) for batch in batches for number in batch.column(0).to_pylist())
+        return count <= MOST_COMPLETED
 
     def complete_pairs(self, seen: str) -> None:
         """Draw all other pairs of known features and labels, and add them to the pairs drawn before."""

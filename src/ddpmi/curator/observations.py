@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.curator.columns import check_same_units, check_types, checked_key, named_roles
+from ddpmi.curator.columns import check_same_units, check_types, checked_key, listing, named_roles
 from ddpmi.engines import Beside, open_source
 from ddpmi.errors import Hint, InputError, SchemaError
 from ddpmi.pipeline.bounds import dataset_name
@@ -220,7 +220,8 @@ class Observations:
         """
         if not self.labelled:
             raise SchemaError(
-                "No column was named for the label, and none is called 'label' or 'partition'.",
+                f"No column was named for the label, and none of {listing(self.source.schema())} is called 'label' or "
+                "'partition'.",
                 hint=Hint(
                     do="say which column holds it, or make two labels from a feature",
                     python="label='...', or label_by(feature='...')",
@@ -335,9 +336,9 @@ def observe(
         data: A path, glob, folder, address or list of Parquet, CSV or JSON lines files, a Delta or Iceberg table, a
             pandas or polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation, a Spark DataFrame, or
             with Spark a ``table("db.visits")``.
-        unit: Column of the unit, whose privacy is protected; ``unit`` and ``id`` are recognised.
+        unit: Column of the unit, whose privacy is protected; ``unit``, ``id``, ``user_id`` and a few others are recognised.
         feature: Column of the feature, which is ranked; ``feature`` is recognised.
-        label: Column of the label (group); ``label`` and ``partition`` are recognised. It may be left out if `label_by`
+        label: Column of the label (group); ``label``, ``partition`` and ``group`` are recognised. It may be left out if `label_by`
             follows. Each role also takes an expression over the row's own columns: ``label=sql("year(visited)")``.
         value: Column with a number per row; only used when named.
         where: Keep the rows for which this SQL expression over the row's own columns is true.

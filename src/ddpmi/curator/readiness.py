@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ddpmi.curator.drawing import Reading, measure, summed_by
+from ddpmi.curator.looking import looked
 from ddpmi.errors import EngineError, InputError, MissingExtra
 from ddpmi.releases.reservations import check_target
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ddpmi.curator.observations import Observations
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
 
 #: What writing a release loads.
@@ -82,6 +84,28 @@ def rehearse(obs: Observations, plans: Sequence[Plan]) -> None:
                 measure(engine, reading)
     except EngineError as error:
         raise InputError(f"A rehearsal on made-up rows failed. {error.message}", hint=error.advice) from None
+
+
+def rehearse_look(obs: Observations, auto: AutoPlan) -> None:
+    """Rehearse a look, and the plans that may follow from it, as `rehearse` does.
+
+    Args:
+        obs: The data, of which only the columns and the settings are used.
+        auto: What is declared.
+
+    Raises:
+        InputError: The settings cannot work.
+    """
+    made_up = obs.rehearsal()
+    if made_up is None:
+        return
+    try:
+        with looked(made_up, auto, salt=_SALT):
+            pass
+    except EngineError as error:
+        raise InputError(f"A rehearsal on made-up rows failed. {error.message}", hint=error.advice) from None
+    for name in auto.possible:
+        rehearse(obs, [auto.example(name)])
 
 
 def _different(plans: Sequence[Plan]) -> list[Reading]:

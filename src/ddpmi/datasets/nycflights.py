@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import gzip
 import importlib.util
-import shutil
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -74,19 +73,37 @@ def flights_by_name(path: str | os.PathLike[str], *, overwrite: bool = False) ->
     return write_new(path, lambda draft: pq.write_table(table, draft), overwrite=overwrite)
 
 
-@contextmanager
-def unpacked(source: Path, folder: Path) -> Iterator[Path]:
-    """Give the flights as a plain CSV file; a packed table is unpacked into the folder and removed afterwards."""
-    if source.suffix == ".csv":
-        yield source
-        return
-    plain = folder / ".flights.csv"
-    try:
-        with _opened(source) as rows, plain.open("wb") as file:
-            shutil.copyfileobj(rows, file)
-        yield plain
-    finally:
-        plain.unlink(missing_ok=True)
+def flights_by_code(path: str | os.PathLike[str]) -> Path:
+    """Write the flights as a new Parquet file (airplane, destination, airline), with public names behind their codes.
+
+    Raises:
+        MissingExtra: The ``demo`` extra is not installed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     flights_by_code(f"{folder}/flights.parquet").name
+    'flights.parquet'
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    source = flights()
+    rows = _read(source)
+
+    def readable(column: pa.ChunkedArray, known: dict[str, str]) -> pa.ChunkedArray:
+        places = pc.index_in(column, value_set=pa.array(known, pa.string()))
+        texts = pa.array([f"{code} {name}" for code, name in known.items()], pa.string())
+        return pc.coalesce(pc.take(texts, places), column)
+
+    table = pa.table(
+        {
+            "airplane": rows["tailnum"],
+            "destination": readable(rows["dest"], names(source, "airports")),
+            "airline": readable(rows["carrier"], names(source, "airlines")),
+        }
+    )
+    return write_new(path, lambda draft: pq.write_table(table, draft))
 
 
 def names(source: Path, table: str) -> dict[str, str]:

@@ -46,6 +46,7 @@ from ddpmi.ledger.storage import (
 from ddpmi.pipeline.bounds import dataset_name
 from ddpmi.privacy.accounting import Amount, Cost, Limit, Total, admits, largest_epsilon, rho_for, room, spent
 from ddpmi.privacy.budget import DELTA_GRID, Budget, shortest
+from ddpmi.text import html_table
 
 if TYPE_CHECKING:
     import os
@@ -149,6 +150,15 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, limit={self.limit})"
 
+    def _repr_html_(self) -> str:
+        def written(amount: Amount | Budget) -> str:
+            return f"epsilon={float(amount.epsilon):.6g}, delta={float(amount.delta):.6g}"
+
+        found = [self.status(name) for name in self.datasets()]
+        rows = [[one.dataset, written(one.spent), written(one.left), str(len(one.entries))] for one in found]
+        caption = f"Ledger {self.path.name}: {written(self.limit)} for each dataset"
+        return html_table(("dataset", "spent", "left", "releases"), rows, caption=caption)
+
     def head(self) -> str:
         """Return one short line that names the newest event, to be kept elsewhere and given as ``expect_head`` later.
 
@@ -210,6 +220,23 @@ class Ledger:
             for charge in charges:
                 _write_charge(connection, charge)
             return [self._entry(connection, charge.release_id) for charge in charges]
+
+    def check(self, charges: Iterable[Charge]) -> None:
+        """Check that each of several charges would be accepted by itself. Nothing is written, and another may come first.
+
+        Args:
+            charges: The charges, of which at most one will be made.
+
+        Raises:
+            BudgetExceeded: One does not fit.
+            InputError: The ledger does not accept a dataset.
+            LedgerError: A release id was charged before, or the file cannot be used.
+        """
+        for charge in charges:
+            self._check_terms(charge)
+            with self._open() as connection:
+                self._check_new(connection, [charge])
+                self._check_fits(connection, [charge])
 
     def mark(
         self,

@@ -6,5 +6,6 @@
 - contributions: SQL that bounds the contributions of each unit.
 - aggregates: SQL that sums bounded contributions over pairs, features, labels and all.
 - selection: SQL of a private set union, which finds the features that exist.
+- looks: SQL of the private look, which counts units by their labels and pairs.
 - seeds: SQL that labels units by whether they have the features of a seed.
 """

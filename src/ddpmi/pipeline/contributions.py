@@ -115,6 +115,17 @@ def bounded_steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
     ]
 
 
+def counted_steps(bounding: Bounding, dialect: Dialect) -> list[Step]:
+    """Return the steps from ``rows`` to ``unit_labels``, the pairs of each unit under each of its labels.
+
+    They depend on the bounds only by the grid of values, so what they computed serves every number of pairs.
+    """
+    if bounding.bounds is None:
+        return []
+    found = [*member_steps(bounding, dialect), *_chosen(bounding, dialect), _pairs(bounding, dialect)]
+    return [*found, _units(bounding, bounding.bounds, dialect)[0]]
+
+
 def _listed(bounding: Bounding, dialect: Dialect) -> list[Step]:
     """Return ``listed``, the rows whose keys are on the public lists."""
     # proof: public.lists

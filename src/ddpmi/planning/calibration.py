@@ -120,6 +120,19 @@ class Calibration:
         """What ``mechanism="auto"`` minimises: the threshold in units, then the noise of pairs in units."""
         return self.threshold_in_units, self.tables["pairs"].mechanism.sd / self.unit_weight
 
+    def weight_for(self, pairs: int) -> float:
+        """Return the part of one that a pair of a unit counts, if the unit has that many pairs."""
+        most = min(pairs, self.bounding.most_pairs)
+        return weight_of_equal_pairs(self.bounding, most) / (1 << self.bounding.g)
+
+    def threshold_for(self, pairs: int) -> float:
+        """Return how many units with that many pairs each reach the first threshold; 0 if there is none."""
+        return self.threshold_in_units / self.weight_for(pairs)
+
+    def badness_for(self, pairs: int) -> tuple[float, float]:
+        """Return the badness for units with that many pairs each."""
+        return self.threshold_for(pairs), self.badness[1] / self.weight_for(pairs)
+
 
 def calibrate(
     budget: Budget, bounds: Bounds, shares: Mapping[str, Fraction], *, name: MechanismName, scheme: Scheme

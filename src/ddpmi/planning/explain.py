@@ -13,9 +13,12 @@ from ddpmi.planning.forecasts import units_needed, units_to_show, what_is_assume
 from ddpmi.privacy.budget import shortest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step
     from ddpmi.planning.plan import Plan
+    from ddpmi.privacy.budget import Budget
 
 #: No measurement speaks for a selection: docs/decisions/set-union.md.
 _SELECTION_ADVICE = (
@@ -39,7 +42,7 @@ def explain(
     plan: Plan,
     dialect: Dialect,
     *,
-    steps: list[Step] | None = None,
+    steps: Sequence[Step] | None = None,
     encoding: str | None = "",
     pairs_per_unit: float | None = None,
 ) -> str:
@@ -48,25 +51,25 @@ def explain(
     Args:
         plan: The plan.
         dialect: The engine's spelling.
-        steps: The SQL that will run; by default that of plain columns. Counts and expressions have other steps.
+        steps: The SQL that will run, if it is to be shown. Counts and expressions have other steps than plain columns.
         encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
         pairs_per_unit: How many pairs a usual unit has, from public knowledge: what will be visible depends on it.
     """
     parts = [
-        ("Guarantee", guarantee(plan)),
+        ("Guarantee", guarantee(plan.budget)),
         ("Contribution bounds", _bounds(plan)),
         (f"Noise: discrete {plan.mechanism_name.capitalize()}", _noise(plan)),
         ("What will be visible", "\n".join(part for part in (_selected(plan), visible(plan, pairs_per_unit)) if part)),
         ("Options", _options(plan)),
         ("Cost", _cost(plan)),
-        ("Text files", _text_files(encoding)),
+        ("Text files", text_files(encoding)),
         ("Relies on", "\n".join(plan.relies_on)),
         (
             f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to",
-            render(plan.steps(dialect) if steps is None else steps),
+            "" if steps is None else render(list(steps)),
         ),
     ]
-    return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
+    return page(parts)
 
 
 def plan_numbers(plan: Plan, *, pairs_per_unit: float | None = None) -> dict[str, Any]:
@@ -97,9 +100,9 @@ def plan_numbers(plan: Plan, *, pairs_per_unit: float | None = None) -> dict[str
     }
 
 
-def guarantee(plan: Plan) -> str:
+def guarantee(budget: Budget) -> str:
     """Say the guarantee in words."""
-    epsilon, delta = plan.budget.epsilon, plan.budget.delta
+    epsilon, delta = budget.epsilon, budget.delta
     odds = f"{math.exp(epsilon):.4g}" if epsilon < 100 else f"e^{shortest(epsilon)}"  # noqa: PLR2004 - larger factors are unreadable
     return (
         f"Adding or removing all rows of one unit changes the probability of any result by at most a factor of {odds},\n"
@@ -141,7 +144,7 @@ def _selected(plan: Plan) -> str:
 
 def _options(plan: Plan) -> str:
     """Write lines for each option that is not the default, and advice on the threshold of pairs."""
-    lines = [*_sampling(plan), *_selecting(plan), *_keys(plan)]
+    lines = [*_sampling(plan), *_selecting(plan), *keys_in_words(plan)]
     if plan.thresholds == "every":
         lines.append("thresholds: features and labels have thresholds too; pairs of those below are dropped.")
     if plan.marginals == "other":
@@ -197,7 +200,7 @@ def _selecting(plan: Plan) -> list[str]:
     return [found, *_SELECTION_ADVICE]
 
 
-def _keys(plan: Plan) -> list[str]:
+def keys_in_words(plan: Plan) -> list[str]:
     """Write a line for each option that decides which keys and pairs are released."""
     lines = []
     for name in ("public_labels", "public_features"):
@@ -214,7 +217,7 @@ def _keys(plan: Plan) -> list[str]:
     if plan.complete:
         lines.append(
             "complete: all other pairs of features and labels that have a pair above the threshold are released too, at no cost:"
-            " one row for each feature and label."
+            " one row for each feature and label, unless there are too many."
         )
     return lines
 
@@ -279,12 +282,23 @@ def _cost(plan: Plan) -> str:
     return f"The ledger is charged rho={float(cost.rho):.6g} (zCDP), and delta={shortest(cost.delta)} for thresholds."
 
 
-def _text_files(encoding: str | None) -> str:
+def text_files(encoding: str | None) -> str:
+    """Say how text files are read; empty for data that has no encoding to choose."""
     if encoding is None:
         return ""
     read = f"The files are read as {encoding}" if encoding else "CSV and JSON lines files are read as utf-8"
     guess = ", because no encoding is named; it is not guessed" if encoding in ("", "utf-8") else ""
     return f"{read}{guess}. Bytes that do not decode become U+FFFD."
+
+
+def page(parts: Iterable[tuple[str, str]]) -> str:
+    """Write titles with their texts; parts without a text are left out.
+
+    >>> print(page([("Cost", "free"), ("Options", "")]), end="")
+    Cost
+      free
+    """
+    return "\n\n".join(f"{title}\n{_indent(text)}" for title, text in parts if text) + "\n"
 
 
 def _indent(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import InitVar, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +18,7 @@ from ddpmi.pipeline.steps import Step, render
 from ddpmi.planning.calibration import Calibration, MechanismName, Scheme, calibrate
 from ddpmi.privacy.accounting import amplified_cost, checked_rate, inner_budget
 from ddpmi.privacy.budget import Budget, exact_decimal, shortest
+from ddpmi.text import html_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 
 PLAN_FORMAT = 1
+DEFAULT_DELTA = "1e-8"
+"""Delta where none is given. It suits up to some ten million units."""
 #: Fields added after the first version, with the value that older plans have. Older receipts can be read, and plans with
 #: false values keep their digest.
 _LATER: dict[str, Any] = {"complete": False, "weighted": False}
@@ -59,17 +62,27 @@ _SHARES_HINT = Hint(
 class Plan:
     """The parameters of a release, and what follows from them.
 
+    ``Plan(epsilon=1, pairs=50)`` is the short form of ``Plan(budget=Budget(1, 1e-8), bounds=Bounds(pairs=50))``.
+
     >>> plan = Plan(budget=Budget(1, 1e-7), bounds=Bounds(pairs=50))
+    >>> plan == Plan(epsilon=1, delta=1e-7, pairs=50)
+    True
     >>> plan.mechanism_name
     'gaussian'
     >>> Plan.from_dict(plan.to_dict()) == plan
     True
     """
 
-    budget: Budget
-    """The guarantee of this release."""
-    bounds: Bounds
-    """How much one unit may change."""
+    budget: Budget = None  # type: ignore[assignment]
+    """The guarantee of this release. ``epsilon=1, delta=1e-7`` may be given in its place; delta is then 1e-8 by default."""
+    bounds: Bounds = None  # type: ignore[assignment]
+    """How much one unit may change. The fields of `Bounds` may be given in its place: ``pairs=50``."""
+    epsilon: InitVar[Any] = None
+    delta: InitVar[Any] = None
+    pairs: InitVar[Any] = None
+    clip: InitVar[Any] = None
+    labels: InitVar[Any] = None
+    cap: InitVar[Any] = None
     mechanism: Literal["auto", "laplace", "gaussian"] = "auto"
     """The noise. "auto" takes the one with the lower threshold or, without a threshold, the one with less noise; the plan
     then stores its name."""
@@ -106,12 +119,15 @@ class Plan:
     """Whether a unit that is counted adds its weight to its labels and to the total. Never given: only plans that an older
     version made say False. They can be read, not released. None where events are counted."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, epsilon: Any, delta: Any, pairs: Any, clip: Any, labels: Any, cap: Any) -> None:
+        named = {"pairs": pairs, "clip": clip, "labels": labels, "cap": cap}
+        object.__setattr__(self, "budget", _short_budget(self.budget, epsilon, delta))
+        object.__setattr__(self, "bounds", _short_bounds(self.bounds, named))
         if not isinstance(self.budget, Budget) or not isinstance(self.bounds, Bounds):
             raise InputError(
-                "A plan takes a Budget and Bounds.",
+                "A plan takes a Budget and Bounds, or epsilon and pairs.",
                 hint=Hint(
-                    python="Plan(budget=Budget(epsilon=1, delta=1e-7), bounds=Bounds(pairs=50))",
+                    python="Plan(epsilon=1, delta=1e-7, pairs=50)",
                     cli="--epsilon 1 --delta 1e-7 --pairs 50",
                 ),
             )
@@ -344,18 +360,28 @@ class Plan:
         return [[*contributions.member_steps(bounding, dialect), *first], *rest]
 
     def explain(
-        self, dialect: Dialect = DUCKDB, *, encoding: str | None = "", pairs_per_unit: float | None = None
+        self,
+        dialect: Dialect = DUCKDB,
+        *,
+        encoding: str | None = "",
+        sql: bool = False,
+        pairs_per_unit: float | None = None,
     ) -> str:
-        """Describe guarantee, bounds, noise, thresholds, cost and SQL as text. It reads nothing and costs nothing.
+        """Describe guarantee, bounds, noise, thresholds and cost as text. It reads nothing and costs nothing.
 
         Args:
             dialect: The engine's spelling.
             encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
+            sql: Add the SQL that will run, from the observed rows to the sums that noise is added to.
             pairs_per_unit: How many pairs a usual unit has, from public knowledge: what will be visible depends on it.
         """
         from ddpmi.planning.explain import explain
 
-        return explain(self, dialect, encoding=encoding, pairs_per_unit=pairs_per_unit)
+        steps = self.steps(dialect) if sql else None
+        return explain(self, dialect, steps=steps, encoding=encoding, pairs_per_unit=pairs_per_unit)
+
+    def _repr_html_(self) -> str:
+        return html_lines(self.explain())
 
     def sql(self, dialect: Dialect = DUCKDB) -> str:
         """Return the SQL as one text."""
@@ -403,6 +429,29 @@ class Plan:
         values = {name: value for name, value in self.to_dict().items() if name not in _LATER or value}
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _short_budget(budget: Any, epsilon: Any, delta: Any) -> Any:
+    """Return the budget, or make it of an epsilon and a delta."""
+    if epsilon is None and delta is None:
+        return budget
+    if budget is not None or epsilon is None:
+        raise InputError(
+            "A plan takes a budget, or an epsilon with a delta.", hint=Hint(python="Plan(epsilon=1, pairs=50)")
+        )
+    return Budget(epsilon, DEFAULT_DELTA if delta is None else delta)
+
+
+def _short_bounds(bounds: Any, named: Mapping[str, Any]) -> Any:
+    """Return the bounds, or make them of their fields."""
+    given = {name: value for name, value in named.items() if value is not None}
+    if not given:
+        return bounds
+    if bounds is not None or "pairs" not in given:
+        raise InputError(
+            "A plan takes bounds, or pairs with clip, labels and cap.", hint=Hint(python="Plan(epsilon=1, pairs=50)")
+        )
+    return Bounds(**given)
 
 
 def _exact(number: Fraction) -> str:

@@ -262,7 +262,9 @@ def suggest(
     bounds = options.pop("bounds", None) or suggested_bounds(pairs_per_unit)
     if pairs_per_unit > 1 and labels <= _FEW_LABELS and not _DECIDING & options.keys():
         options["complete"] = True
-    found = _with_noise(plan, budget, bounds, total=units * pairs_per_unit, labels=labels, options=options)
+    found = _with_noise(
+        plan, budget, bounds, units=units, pairs_per_unit=pairs_per_unit, labels=labels, options=options
+    )
     if pairs_per_unit > 1 or bounds.pairs > 1 or (_DECIDING | {"shares", "sample_rate"}) & options.keys():
         return found
     return _or_grid(found, units, labels if found.public_labels is None else len(found.public_labels))
@@ -287,19 +289,43 @@ def suggested_bounds(pairs_per_unit: float) -> Bounds:
 
 
 def _with_noise(
-    plan: type[Plan], budget: Budget, bounds: Bounds, *, total: float, labels: int, options: dict[str, Any]
+    plan: type[Plan],
+    budget: Budget,
+    bounds: Bounds,
+    *,
+    units: int,
+    pairs_per_unit: float,
+    labels: int,
+    options: dict[str, Any],
 ) -> Plan:
-    """Choose the noise, for data with a total number of pairs."""
+    """Choose the noise, for units that have a usual number of pairs."""
     if "mechanism" in options or budget.delta == 0 or options.get("selection") is not None:
         return plan(budget=budget, bounds=bounds, **options)
     laplace, gaussian = (
         plan(budget=budget, bounds=bounds, mechanism=name, **options) for name in ("laplace", "gaussian")
     )
-    if expected_sum(total, labels) >= _FAR * max(one.calibration.threshold_in_units for one in (laplace, gaussian)):
+    total = units * pairs_per_unit
+    return better_noise(laplace, gaussian, total=total, labels=labels, pairs_per_unit=pairs_per_unit)
+
+
+def better_noise(laplace: Plan, gaussian: Plan, *, total: float, pairs_per_unit: float, labels: int = _LABELS) -> Plan:
+    """Choose between two plans by their noise, for units of the usual weight.
+
+    A unit with more than K pairs counts for less than one, and for less with Laplace noise than with Gaussian noise.
+
+    Args:
+        laplace: A plan with Laplace noise.
+        gaussian: The same with Gaussian noise.
+        total: How many pairs all units have together.
+        pairs_per_unit: How many pairs a usual unit has.
+        labels: How many labels there are.
+    """
+    usual = max(1, round(pairs_per_unit))
+    laplace_badness, gaussian_badness = (one.calibration.badness_for(usual) for one in (laplace, gaussian))
+    if expected_sum(total, labels) >= _FAR * max(laplace_badness[0], gaussian_badness[0]):
         # Both release the best pairs, so the one with less noise ranks them better.
-        noise = [one.calibration.tables["pairs"].mechanism.sd * float(one.step) for one in (laplace, gaussian)]
-        return laplace if noise[0] <= noise[1] else gaussian
-    return laplace if laplace.calibration.badness <= gaussian.calibration.badness else gaussian
+        return laplace if laplace_badness[1] <= gaussian_badness[1] else gaussian
+    return laplace if laplace_badness <= gaussian_badness else gaussian
 
 
 def expected_sum(total: float, labels: int) -> float:

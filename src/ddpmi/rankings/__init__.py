@@ -10,7 +10,8 @@
 - certainty: intervals of ranks, and the stable top.
 - comparisons: how well a ranking agrees with a reference.
 - display: rankings as text, HTML and files.
-- charts: pictures of rankings and comparisons.
+- charts: pictures of rankings and comparisons, and their files.
+- drawings: other kinds of pictures of a ranking.
 - batches: scoring batch by batch, for clusters.
 - spark: rankings that stay in Spark.
 """

@@ -153,7 +153,7 @@ class Scoring:
         needed = {name: self.receipt[name] for name in _NEEDED if name in self.receipt}
         plan = self.receipt.get("plan") or {}
         words = ("space", "weighted", "marginals", "complete")
-        planned = {name: plan[name] for name in words if plan.get(name) and not needed.get(name)}
+        planned = {name: plan[name] for name in words if plan.get(name) and needed.get(name) is None}
         object.__setattr__(self, "receipt", needed | planned)
 
     @property

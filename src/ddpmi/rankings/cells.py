@@ -212,7 +212,8 @@ def setting(receipt: Mapping[str, Any], name: str) -> Any:
     >>> setting({"plan": {"space": "units"}}, "space")
     'units'
     """
-    return receipt.get(name) or (receipt.get("plan") or {}).get(name)
+    found = receipt.get(name)
+    return (receipt.get("plan") or {}).get(name) if found is None else found
 
 
 def _increases(feature_code: Integers, label_code: Integers) -> bool:

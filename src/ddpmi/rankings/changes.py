@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 FALSE = 0.05
 """The part of the clear differences that is expected to be false, at most."""
 RULE = (
-    "A difference is clear if the intervals of lift of both releases allow no change only with a small chance:"
-    " at most 5% of the clear ones are expected to be false."
+    "Clear: the 95% intervals of lift of both releases leave little chance of no change;"
+    " at most 5% of these are expected to be false."
 )
 """The rule in one sentence."""
 LISTED = 10

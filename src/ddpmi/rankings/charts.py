@@ -7,6 +7,7 @@ picture without scripts.
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,19 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+_ENDING = re.compile("<(?=[/!])")
 _SUFFIXES = (".svg", ".png", ".html")
-_COLOURS = {"presence": "#1b6ca8", "absence": "#d1495b"}
-_GREY = "#5f6b76"
-_PALE = 0.25  # opacity of bars that may be noise
-_NAME = 34  # longest name, in terminal cells
-_WIDTH = 420
+# Blue and orange differ for all kinds of colour blindness.
+COLOURS = {"presence": "#1f5fbf", "absence": "#c2570c"}
+GREY = "#5f6b76"
+PALE = 0.25  # opacity of what may be noise
+_NAME = 42  # longest name, in terminal cells
+WIDTH = 420
 _LABELS = 20
 
 
-def _altair() -> Any:
+def altair() -> Any:
+    """Return the library that draws, or raise where it is missing."""
     try:
         import altair as alt
         import vl_convert  # noqa: F401 - writes the files
@@ -40,7 +44,7 @@ def check_extra() -> None:
 
     >>> check_extra()
     """
-    _altair()
+    altair()
 
 
 def check_suffix(path: str | os.PathLike[str]) -> str:
@@ -85,46 +89,50 @@ def save(chart: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -
     return text.write_new(path, write, overwrite=overwrite)
 
 
-def of_ranking(rows: Sequence[Mapping[str, Any]], *, unit: str, subtitle: Sequence[str]) -> Any:
+def of_ranking(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str], *, title: str, unit: str, subtitle: Sequence[str]
+) -> Any:
     """Draw rows of a ranking as bars with intervals, best first. Rows that may be noise are pale, and their names say so.
 
     Args:
-        rows: Rows with rank, label, feature, direction, mi, mi_low, mi_high and clear.
+        rows: Rows with rank, direction, mi, mi_low, mi_high and clear.
+        names: The name of each row.
+        title: The title.
         unit: The unit of mutual information.
         subtitle: The guarantee of the release, and what is certain.
     """
-    alt = _altair()
+    alt = altair()
     values = [
         {
-            "name": f"{row['rank']}. {_short(row['feature'])} | {_short(row['label'])}{'' if row['clear'] else ' (may be noise)'}",
-            "opacity": 0.75 if row["clear"] else _PALE,
+            "name": f"{row['rank']}. {name}{'' if row['clear'] else ' (may be noise)'}",
+            "opacity": 0.75 if row["clear"] else PALE,
             **{key: row[key] for key in ("direction", "mi", "mi_low", "mi_high")},
         }
-        for row in rows
+        for row, name in zip(rows, names, strict=True)
     ]
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        y=alt.Y("name:N", sort=[value["name"] for value in values], title=None).axis(labelLimit=520)
+        y=alt.Y("name:N", sort=[value["name"] for value in values], title=None).axis(labelLimit=620)
     )
-    colour = alt.Color("direction:N", title=None).scale(domain=list(_COLOURS), range=list(_COLOURS.values()))
+    colour = alt.Color("direction:N", title=None).scale(domain=list(COLOURS), range=list(COLOURS.values()))
     opacity = alt.Opacity("opacity:Q", scale=None)
     bars = base.mark_bar(height={"band": 0.7}).encode(
         x=alt.X("mi:Q", title=f"mutual information ({unit}), with 95% interval"), color=colour, opacity=opacity
     )
     ends = base.mark_rule(color="black", strokeWidth=1.5).encode(x="mi_low:Q", x2="mi_high:Q")
-    title = alt.TitleParams("What sets the labels apart: feature | label", subtitle=list(subtitle), anchor="start")
-    return _styled((bars + ends).properties(width=_WIDTH, height={"step": 18}, title=title))
+    heading = alt.TitleParams(title, subtitle=list(subtitle), anchor="start")
+    return styled((bars + ends).properties(width=WIDTH, height={"step": 18}, title=heading))
 
 
 def of_comparison(found: Mapping[str, Any]) -> Any:
     """Draw the values of `Comparison.to_dict`: errors by rank, overlaps by depth and by label."""
-    alt = _altair()
+    alt = altair()
     parts = [_bands(alt, found["bands"]), _overlaps(alt, found["overlap"]), _labels(alt, found["labels"])]
     stamp = f"{text.NOT_PRIVATE}: at least one side was computed from exact sums" if "notice" in found else ""
     pairs = found["pairs"]
     counted = f"{pairs['a']:,} pairs in the reference, {pairs['b']:,} in the other, {pairs['common']:,} in both"
     subtitle = [line for line in (stamp, counted) if line]
     title = alt.TitleParams("Ranking against its reference", subtitle=subtitle, anchor="start", offset=12)
-    return _styled(alt.vconcat(*parts).properties(title=title).resolve_scale(color="independent"))
+    return styled(alt.vconcat(*parts).properties(title=title).resolve_scale(color="independent"))
 
 
 def _bands(alt: Any, bands: Sequence[Mapping[str, Any]]) -> Any:
@@ -145,54 +153,61 @@ def _bands(alt: Any, bands: Sequence[Mapping[str, Any]]) -> Any:
     scale = alt.Scale(type="log", domain=[1, ticks[-1]], clamp=True)
     axis = alt.Axis(values=ticks, format=",")
     x = alt.X("p10:Q", scale=scale, axis=axis, title="1 + rank difference: 10%, 25%, median, 75%, 90%")
-    outer = base.mark_rule(color=_COLOURS["presence"], strokeWidth=2).encode(x=x, x2="p90:Q")
-    inner = base.mark_bar(color=_COLOURS["presence"], opacity=0.5, height=12).encode(
+    outer = base.mark_rule(color=COLOURS["presence"], strokeWidth=2).encode(x=x, x2="p90:Q")
+    inner = base.mark_bar(color=COLOURS["presence"], opacity=0.5, height=12).encode(
         x=alt.X("p25:Q", scale=scale), x2="p75:Q"
     )
     middle = base.mark_tick(color="black", thickness=3, height=16).encode(x=alt.X("p50:Q", scale=scale))
-    kept = base.mark_text(align="left", color=_GREY).encode(text="kept:N", x=alt.value(_WIDTH + 8))
+    kept = base.mark_text(align="left", color=GREY).encode(text="kept:N", x=alt.value(WIDTH + 8))
     title = alt.TitleParams("Rank errors, head to tail", anchor="start", fontSize=12)
-    return (outer + inner + middle + kept).properties(width=_WIDTH, height={"step": 26}, title=title)
+    return (outer + inner + middle + kept).properties(width=WIDTH, height={"step": 26}, title=title)
 
 
 def _overlaps(alt: Any, overlap: Mapping[str, float]) -> Any:
     values = [{"name": f"first {int(depth):,}", "part": part} for depth, part in overlap.items()]
     title = alt.TitleParams("Shared part of the first places", anchor="start", fontSize=12)
-    return _parts(alt, values).properties(width=_WIDTH, height={"step": 20}, title=title)
+    return _parts(alt, values).properties(width=WIDTH, height={"step": 20}, title=title)
 
 
 def _labels(alt: Any, labels: Sequence[Mapping[str, Any]]) -> Any:
     # The labels with most of the best pairs matter most, and a chart of all labels would be unreadable.
     largest = sorted(labels, key=lambda label: (-label["best"], label["label"].encode()))[:_LABELS]
     values = [
-        {"name": f"{at}. {_short(label['label'])}", "part": label["overlap_20"]}
+        {"name": f"{at}. {short(label['label'])}", "part": label["overlap_20"]}
         for at, label in enumerate(largest, start=1)
     ]
     some = f": the {_LABELS} labels with most of the best pairs" if len(labels) > _LABELS else ""
     title = alt.TitleParams(f"Shared part of each label's best 20{some}", anchor="start", fontSize=12)
-    return _parts(alt, values).properties(width=_WIDTH, height={"step": 16}, title=title)
+    return _parts(alt, values).properties(width=WIDTH, height={"step": 16}, title=title)
 
 
 def _parts(alt: Any, values: list[dict[str, Any]]) -> Any:
     base = alt.Chart(alt.InlineData(values=values)).encode(
         y=alt.Y("name:N", sort=[value["name"] for value in values], title=None).axis(labelLimit=260)
     )
-    bars = base.mark_bar(color=_COLOURS["presence"], opacity=0.75, height={"band": 0.7}).encode(
+    bars = base.mark_bar(color=COLOURS["presence"], opacity=0.75, height={"band": 0.7}).encode(
         x=alt.X("part:Q", title=None, scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
     )
-    numbers = base.mark_text(align="left", dx=4, color=_GREY).encode(x="part:Q", text=alt.Text("part:Q", format=".0%"))
+    numbers = base.mark_text(align="left", dx=4, color=GREY).encode(x="part:Q", text=alt.Text("part:Q", format=".0%"))
     return bars + numbers
 
 
-def _short(name: str) -> str:
-    return text.fit(text.printable(name), _NAME).rstrip()
+def short(name: str, width: int = _NAME) -> str:
+    """Return a name as harmless text, cut to a number of terminal cells.
+
+    >>> short("W" * 50, 10)
+    'WWWWW…WWWW'
+    """
+    # Altair writes names into a script of its notebook page as they are: "</" and "<!" would end it or change how it is read.
+    return _ENDING.sub("<\u2060", text.fit(text.printable(name), width).rstrip())
 
 
-def _styled(chart: Any) -> Any:
+def styled(chart: Any) -> Any:
+    """Give a chart the looks of all charts."""
     return (
         chart.configure(padding=16, background="white")  # first: it replaces all earlier settings
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=11, titleFontSize=11, titleFontWeight="normal", gridColor="#e6e6e6")
-        .configure_title(fontSize=14, subtitleFontSize=11, subtitleColor=_GREY)
+        .configure_title(fontSize=14, subtitleFontSize=11, subtitleColor=GREY)
         .configure_legend(orient="top", labelFontSize=11)
     )

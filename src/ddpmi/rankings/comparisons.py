@@ -111,6 +111,9 @@ class Comparison:
             lines.append(f"{len(self.labels) - LABEL_TOP} smaller labels are not listed.")
         return "\n".join(lines + self.changes.lines())
 
+    def _repr_html_(self) -> str:
+        return text.html_lines(self.to_text())
+
     def plot(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Any:
         """Draw rank errors by band, and overlaps by depth and by label.
 

@@ -1,4 +1,4 @@
-"""The display of a ranking: plain text, HTML for notebooks, and files in csv, json and parquet."""
+"""The display of a ranking: plain text, HTML for notebooks, and files in csv, json, parquet and xlsx."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddpmi import text
-from ddpmi.errors import InputError
+from ddpmi.errors import Hint, InputError, MissingExtra
 from ddpmi.text import cut, escape_html, fit, percent, printable, times, width_of
 
 if TYPE_CHECKING:
@@ -30,8 +30,10 @@ _NUMBERS = ("share_in", "share_out", "lift")
 _LEFT = ("feature", "label", "verdict")
 _HEADS = {"share_in": "inside", "share_out": "outside", "lift": "times", "direction": "direction"}
 _NARROW = 8  # least width of a name, in terminal cells
+_EXCEL_ROWS = (1 << 20) - 1  # rows of a sheet, without its head
+_EXCEL_TEXT = 32_767  # characters of a cell
 _NOTEBOOK = 120  # terminal cells that a notebook has room for, about
-_RANKED = 72  # narrower terminals show no ranks
+_RANKED = 74  # narrower terminals show no ranks
 #: From this width on the interval of a column is shown beside it.
 _INTERVALS = {"share_in": 116, "share_out": 116, "lift": 136, "mi": 150}
 _PALE = ' style="opacity:0.55"'
@@ -278,12 +280,12 @@ def save(table: Callable[[], pa.Table], path: str | os.PathLike[str], *, overwri
 
     >>> save(lambda: None, "ranking.doc")
     Traceback (most recent call last):
-    ddpmi.errors.InputError: The suffix must be one of .csv, .json, .parquet, got 'ranking.doc'.
+    ddpmi.errors.InputError: The suffix must be one of .csv, .json, .parquet, .xlsx, got 'ranking.doc'.
     <BLANKLINE>
     Hint: ranking.save("ranking.csv")
     """
-    writers = {".csv": _write_csv, ".json": _write_json, ".parquet": _write_parquet}
-    write = writers.get(Path(path).suffix.lower())
+    writers = {".csv": _write_csv, ".json": _write_json, ".parquet": _write_parquet, ".xlsx": _write_excel}
+    write: Callable[[pa.Table, Path], None] | None = writers.get(Path(path).suffix.lower())
     if write is None:
         raise InputError(
             f"The suffix must be one of {', '.join(writers)}, got {Path(path).name!r}.",
@@ -308,7 +310,7 @@ def _write_json(table: pa.Table, path: Path) -> None:
         out.write("[")
         for start in range(0, table.num_rows, _JSON_ROWS):
             rows = table.slice(start, _JSON_ROWS).to_pylist()
-            lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
+            lines = (text.json_safe(json.dumps(row, ensure_ascii=False, allow_nan=False)) for row in rows)
             out.write(("\n" if start == 0 else ",\n") + ",\n".join(lines))
         out.write("\n]\n")
 
@@ -317,3 +319,34 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(table, path, compression="zstd")
+
+
+def _write_excel(table: pa.Table, path: Path) -> None:
+    """Write one sheet. Names are texts there, also those that begin like a formula."""
+    try:
+        from openpyxl import Workbook
+        from openpyxl.cell import WriteOnlyCell
+    except ImportError as error:
+        raise MissingExtra("Excel files need openpyxl.", hint="pip install 'ddpmi[excel]'") from error
+    if table.num_rows > _EXCEL_ROWS:
+        raise InputError(
+            f"A sheet of Excel has at most {_EXCEL_ROWS} rows, and the ranking has {table.num_rows}.",
+            hint=Hint(python="ranking.top(1000).save('ranking.xlsx')", cli="--top 1000, or -o ranking.csv"),
+        )
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("ranking")
+    sheet.freeze_panes = "A2"
+
+    def cell(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        # As text of its own type: Excel would run a text that begins with = as a formula.
+        made = WriteOnlyCell(sheet, value=printable(value)[:_EXCEL_TEXT])
+        made.data_type = "s"
+        return made
+
+    sheet.append([cell(name) for name in table.column_names])
+    for batch in table.to_batches(_JSON_ROWS):
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            sheet.append([cell(value) for value in row])
+    book.save(path)

@@ -139,7 +139,7 @@ def measured(
     >>> noise = Noise(joint=0.001, feature=0.001, label=0.001, total=0)
     >>> low, high = measured({"lift": np.array([3.0])}, (p, p), noise)["lift"]
     >>> low.round(2).tolist(), high.round(2).tolist()
-    ([2.89], [3.12])
+    ([2.88], [3.12])
     """
     width = noise.width(level)
     count = len(tables[0][0])

@@ -47,15 +47,21 @@ def natural_order(sizes: Mapping[str, float]) -> list[str]:
     >>> natural_order({"10": 5.0, "9": 7.0}), natural_order({"France": 5.0, "UK": 90.0})
     (['9', '10'], ['UK', 'France'])
     """
-    names = sorted(sizes, key=lambda name: name.encode())
+    return on_scale(list(sizes)) or sorted(sizes, key=lambda name: (-sizes[name], name.encode()))
+
+
+def on_scale(names: Sequence[str]) -> list[str] | None:
+    """Order labels that are numbers, dates, months or days by value; None where they are other names.
+
+    >>> on_scale(["2016", "2015"]), on_scale(["2016", "UK"])
+    (['2015', '2016'], None)
+    """
+    names = sorted(names, key=str.encode)
     for value in (_date, _number, *map(_in_calendar, _NAMES)):
-        values = [value(name) for name in names]
-        if names and all(found is not None for found in values):
-            return [
-                name
-                for _, name in sorted(zip(values, names, strict=True), key=lambda pair: (pair[0], pair[1].encode()))
-            ]
-    return sorted(names, key=lambda name: -sizes[name])
+        found = [(place, name) for name in names if (place := value(name)) is not None]
+        if len(found) == len(names) > 0:
+            return [name for _, name in sorted(found, key=lambda pair: (pair[0], pair[1].encode()))]
+    return None
 
 
 def _number(name: str) -> tuple[float, ...] | None:

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ddpmi import text
-from ddpmi.errors import Hint, InputError, MissingExtra
+from ddpmi.errors import LONGEST_LIST, Hint, InputError, MissingExtra, check_count
 from ddpmi.information import mi as information
 from ddpmi.information import scores
-from ddpmi.rankings import certainty, charts, display, orders, views
+from ddpmi.rankings import certainty, charts, display, drawings, orders, views
 from ddpmi.rankings.cells import COLUMNS, Released, read
 from ddpmi.rankings.labels import check_known, natural_order
+from ddpmi.rankings.listed import ListedPairs
 from ddpmi.rankings.noise_model import NoiseModel
 from ddpmi.rankings.pairs import (
     SCORE,
     Coded,
     Direction,
-    ListedPairs,
     Per,
     ScoredPairs,
     check_top,
@@ -92,6 +92,8 @@ class Ranking:
     """The names of the data's columns, for captions: ``words.units`` may be "customers"."""
     bounding_note: str = field(default="", compare=False)
     """Which units count less than they have, in one sentence; empty where none does."""
+    receipt: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    """The receipt of the release; None where it is unknown."""
     source: ScoredPairs | None = field(default=None, repr=False, compare=False)
     """All pairs of the release, also where this ranking holds only some of them; None where they are unknown."""
 
@@ -168,6 +170,28 @@ class Ranking:
             raise InputError(f"Labels are texts, got {text.shortened(names)}.", hint='ranking.label("India", "Chile")')
         check_known(names, self._pairs.label_totals())
         return replace(self, table=self._pairs.of_labels(names))
+
+    def feature(self, *names: str) -> Ranking:
+        """Keep the pairs of some features: the symmetric view.
+
+        Args:
+            names: Released features, at least one.
+
+        Returns:
+            A ranking whose rows keep their ranks, best first.
+
+        Raises:
+            InputError: A feature was not released.
+        """
+        if not names or not all(isinstance(name, str) for name in names):
+            raise InputError(f"Features are texts, got {text.shortened(names)}.", hint='ranking.feature("Android")')
+        found = self._pairs.of_features(names)
+        known = set(found["feature"].unique().to_pylist())
+        for name in names:
+            if name not in known:
+                hint = 'ranking.top(5, per="all") shows some'
+                raise InputError(f"There is no released feature {text.shortened(name)}.", hint=hint)
+        return replace(self, table=found)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -290,26 +314,47 @@ class Ranking:
         """Return one dict for each row; rows of exact sums start with ``notice``."""
         return [dict(row) for row in self._stamped().to_pylist()]
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows to any library that reads Arrow streams: ``polars.DataFrame(ranking)``, ``pyarrow.table(ranking)``."""
+        return self._stamped().__arrow_c_stream__(requested_schema)
+
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write csv, json or parquet, by the path's suffix.
+        """Write csv, json, parquet or xlsx (which needs the ``excel`` extra), by the path's suffix.
 
         In CSV a name that a spreadsheet would run as a formula gets a leading '. In files of exact sums the first
         column is ``notice``.
         """
         return display.save(self._stamped, path, overwrite=overwrite)
 
-    def plot(self, path: str | os.PathLike[str] | None = None, *, top: int = 20, overwrite: bool = False) -> Any:
-        """Draw the best pairs as bars with their intervals, coloured by direction.
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        kind: drawings.Kind = "bars",
+        label: str | None = None,
+        feature: str | None = None,
+        top: int = 20,
+        overwrite: bool = False,
+    ) -> Any:
+        """Draw the ranking. Rows that may be noise are pale or hollow.
 
         Args:
-            path: A new .svg, .png or .html file; None returns the Altair chart.
-            top: How many pairs, from the first one on.
+            path: A new .svg, .png or .html file; None returns the Altair chart. A notebook without a network shows it after
+                ``altair.renderers.enable("svg")``.
+            kind: "bars" draws mutual information with its intervals, "shares" the shares inside and outside with their
+                intervals, "map" how many times as common each feature is inside each label, "trend" shares over labels
+                that have an order of their own, such as years, and "evidence" lift against mutual information.
+            label: Draw the pairs of one released label.
+            feature: Draw the pairs of one released feature.
+            top: How many pairs, from the first one on; for "map" and "trend" how many features.
             overwrite: Replace an existing file.
 
         Raises:
             MissingExtra: The ``report`` extra is not installed.
+            InputError: There is no such label or feature, or the labels of a trend have no order of their own.
         """
-        chart = charts.of_ranking(self._first(top), unit=self.unit_of_mi, subtitle=views.first_of(self))
+        check_count("top", top, most=LONGEST_LIST, hint="ranking.plot(top=20)")
+        chart = drawings.draw(self, kind, label=label, feature=feature, top=top)
         return chart if path is None else charts.save(chart, path, overwrite=overwrite)
 
     def to_text(self, width: int = 100, *, rows: int = 20) -> str:
@@ -411,6 +456,7 @@ def rank(
         rank_intervals=rank_intervals,
         words=Words.of(receipt),
         bounding_note=bounding_note(receipt),
+        receipt=receipt,
         source=pairs,
     )
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 WRONG = 0.05
 """The largest expected share of wrong directions among the pairs that are clear."""
+DOUBTFUL = 0.2
+"""A pair with a larger false_sign is never clear."""
 _BLOCK = 1 << 14
 # Readings z are counted in cells that are narrow around 0: z = 2 sinh(_STEP k).
 _STEP = 0.075
@@ -59,6 +61,7 @@ _LUCKY = 2.0  # how much wider noise is taken to be, where it was perhaps high b
 _HIDDEN = 3.0  # deviations above the threshold from which on hardly any pair is hidden
 _LEAST = 0.02  # smallest factor of a label's total
 _HALF_OF_ALL = 0.5
+_UNSURE = 0.5  # no direction is more probable than the other
 _AGREED = 0.5  # how much a doubtful direction gains where the pooled reading agrees with it
 _UNMOVED = 3.0  # imagined pairs without any lift, in each octave
 _UNTOLD = 0.3  # the same as a part of the pairs counted, in octaves whose lifts are not precise
@@ -138,7 +141,8 @@ class Readings:
         joint, feature, label = (part.astype(np.float64) for part in sums)
         whole = float(max(noise_model.total, 1))
         noise = noise_model.noise
-        own, features, labels = noise.joint * whole, np.float64(noise.feature * whole), np.float64(noise.label * whole)
+        own = noise.joint * whole
+        features, labels = (np.full(len(joint), sd * whole) for sd in (noise.feature, noise.label))
         ratio = np.clip(label / whole, 0.0, 1.0)
         first = np.full(len(joint), own)
         if noise_model.pairs_of_feature is not None and noise_model.pairs_of_label is not None:
@@ -205,7 +209,8 @@ def near_thresholds(noise_model: NoiseModel, sums: Sums) -> tuple[Flags, Flags]:
 
 def _octave(precision: Floats) -> Floats:
     """Return the position of each precision among the octaves, from 0."""
-    return np.clip(np.log2(np.maximum(precision, _PRECISIONS[0])) - _LOWEST, 0, len(_PRECISIONS) - 1)
+    found: Floats = np.clip(np.log2(np.maximum(precision, _PRECISIONS[0])) - _LOWEST, 0, len(_PRECISIONS) - 1)
+    return found
 
 
 def _cell(z: Floats) -> Floats:
@@ -221,12 +226,13 @@ def tallied(noise_model: NoiseModel, sums: Sums, codes: Codes) -> Integers:
     """Count the readings of some pairs: integers that may be added up in any order."""
     found = np.zeros(TALLY, np.int64)
     for rows in _blocks(len(sums[0])):
-        some = Readings.of(noise_model, _at(sums, rows), _at(codes, rows))
+        some_sums, some_codes = _of_rows(sums, codes, rows)
+        some = Readings.of(noise_model, some_sums, some_codes)
         shared = some.share
         law = np.where(shared < _FROM[0], some.law, _SHARED - 1 + np.digitize(shared, _FROM))
         counted = (shared < _FROM[-1]) & (some.relative < 1 / CLEAR_TOTAL)
         if noise_model.hides is not None and noise_model.hides.features == "by totals":
-            counted &= ~near_thresholds(noise_model, _at(sums, rows))[1]
+            counted &= ~near_thresholds(noise_model, some_sums)[1]
         if noise_model.threshold is not None:
             # Pairs near the threshold are released, or decide that their feature is released, because their noise is high.
             above = (some.feature * some.ratio - int(noise_model.threshold)) / some.deviation
@@ -317,7 +323,8 @@ def _weights(likelihood: Floats, counts: Floats) -> Floats:
         total = np.maximum(weights @ likelihood, _NEVER)
         weights = weights * ((counts / total) @ likelihood.T) + imagined
         weights /= weights.sum(axis=1, keepdims=True)
-    return weights / weights.sum(axis=1, keepdims=True)
+    found: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return found
 
 
 @lru_cache(maxsize=2)
@@ -332,8 +339,8 @@ def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + _BLOCK) for start in range(0, count, _BLOCK))
 
 
-def _at(parts: tuple[Integers, ...], rows: slice | Integers) -> tuple[Integers, ...]:
-    return tuple(part[rows] for part in parts)
+def _of_rows(sums: Sums, codes: Codes, rows: slice) -> tuple[Sums, Codes]:
+    return (sums[0][rows], sums[1][rows], sums[2][rows]), (codes[0][rows], codes[1][rows])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -359,7 +366,8 @@ def gathered(prior: Prior, noise_model: NoiseModel, sums: Sums, codes: Codes, la
     found = np.zeros((labels, NODES), np.int64)
     for rows in _blocks(len(sums[0])):
         label = codes[1][rows]
-        some = Readings.of(noise_model, _at(sums, rows), _at(codes, rows))
+        some_sums, some_codes = _of_rows(sums, codes, rows)
+        some = Readings.of(noise_model, some_sums, some_codes)
         uncertain = np.flatnonzero((some.share >= _FEEL) & (some.relative < 1 / CLEAR_TOTAL))
         _, evidence = _at_nodes(prior, some.of_rows(uncertain))
         evidence = evidence - evidence.max(axis=1, keepdims=True, initial=-np.inf)
@@ -379,7 +387,8 @@ def chances(prior: Prior, labels: Labels, noise_model: NoiseModel, sums: Sums, c
     """Return the probability of presence of some pairs."""
     found = np.empty(len(sums[0]))
     for rows in _blocks(len(found)):
-        some = Readings.of(noise_model, _at(sums, rows), _at(codes, rows))
+        some_sums, some_codes = _of_rows(sums, codes, rows)
+        some = Readings.of(noise_model, some_sums, some_codes)
         found[rows] = _chances(prior, labels, some, codes[1][rows])
     return found
 
@@ -437,8 +446,8 @@ def false_sign(chance: Floats, presence: Flags, own: Flags, *, pooled: bool) -> 
     """
     found = np.where(presence, 1 - chance, chance)
     # Where other labels agree, doubtful directions are right more often; clear ones hardly are.
-    agreed = found * (1 - _AGREED * np.minimum(found, 0.5)) if pooled else found
-    return np.where(presence == own, agreed, np.maximum(found, 0.5))
+    agreed = np.where(found < _UNSURE, found * (1 - _AGREED * found), found) if pooled else found
+    return np.where(presence == own, agreed, np.maximum(found, _UNSURE))
 
 
 def cut(levels: Integers) -> int:
@@ -448,13 +457,15 @@ def cut(levels: Integers) -> int:
         levels: How many pairs have each level, as `level_of` gives it.
 
     >>> counts = np.zeros(4097, np.int64)
-    >>> counts[[0, 410, 2048]] = 3, 2, 1
-    >>> cut(counts)
-    411
+    >>> counts[[0, 410, 800]] = 3, 2, 3
+    >>> cut(counts)  # the pairs of the first two levels have a mean of 0.04, all have one of 0.1
+    800
     """
     held = np.cumsum(levels * np.arange(len(levels)))
     fine = held <= WRONG * _LEVELS * np.cumsum(levels)
-    return int(np.flatnonzero(fine)[-1]) + 1 if fine.any() else 0
+    found = int(np.flatnonzero(fine)[-1]) + 1 if fine.any() else 0
+    # Without this limit many certain pairs would make doubtful ones clear, and those are mostly of the smallest labels.
+    return min(found, int(DOUBTFUL * _LEVELS) + 1)
 
 
 def level_of(false_sign: Floats) -> Integers:

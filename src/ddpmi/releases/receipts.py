@@ -9,14 +9,17 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from ddpmi._typing import TABLES
+from ddpmi.pipeline.looks import BUCKETS, largest_of
+from ddpmi.planning.auto import Histogram, Look
 from ddpmi.releases.validation import RELEASE_FORMAT
-from ddpmi.releases.words import ROLES, bounding_note
+from ddpmi.releases.words import ROLES, Words, bounding_note
 from ddpmi.text import NOT_PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
 
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.noise import TableNoise
 
@@ -40,16 +43,34 @@ class Origin:
     """The names of the columns in use by their role; a role that an expression or a seed fills has none."""
 
 
-def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the receipt of a private release."""
+def private_receipt(
+    plan: Plan,
+    origin: Origin,
+    *,
+    release_id: str,
+    ledger: Mapping[str, Any],
+    look: tuple[AutoPlan, Look] | None = None,
+    completed: bool = True,
+) -> dict[str, Any]:
+    """Write the receipt of a private release.
+
+    Args:
+        plan: The plan of the release.
+        origin: Where the sums come from.
+        release_id: The id of the release.
+        ledger: The entry of the ledger, and what was spent and left then.
+        look: The look that chose the bounds. The guarantee is then that of both together.
+        completed: Whether a release that was to be completed had few enough keys for it.
+    """
     concentrated = plan.cost.epsilon is None
+    budget, cost = (plan.budget, plan.cost) if look is None else (look[0].budget, look[0].look_cost + plan.cost)
     return {
         **_common(release_id, origin),
         "private": True,
         "notice": None,
         "guarantee": {
-            **plan.budget.to_dict(),
-            "rho": float(plan.cost.rho) if concentrated else None,
+            **budget.to_dict(),
+            "rho": float(cost.rho) if concentrated else None,
             "unit": origin.unit,
             "neighbours": NEIGHBOURS,
         },
@@ -63,7 +84,34 @@ def private_receipt(plan: Plan, origin: Origin, *, release_id: str, ledger: Mapp
         "sample_rate": None if plan.sample_rate is None else float(plan.sample_rate),
         "relies_on": [*plan.relies_on, *origin.relies_on],
         "ledger": dict(ledger),
+        **({} if look is None else {"look": _look(*look)}),
+        **({"complete": False} if plan.complete and not completed else {}),
     }
+
+
+def _look(auto: AutoPlan, look: Look) -> dict[str, Any]:
+    """Write what a look was asked and found."""
+    return {
+        "declared": auto.to_dict(),
+        "digest": auto.digest,
+        "epsilon": float(auto.look_epsilon),
+        "scale": look.pairs.scale,
+        "buckets": [largest_of(bucket) for bucket in range(len(BUCKETS))],
+        "labels": None if look.labels is None else list(look.labels.counts),
+        "pairs": list(look.pairs.counts),
+    }
+
+
+def look_of(receipt: Mapping[str, Any]) -> Look | None:
+    """Return the look of a receipt; None where bounds were declared."""
+    found = receipt.get("look")
+    if not found:
+        return None
+    labels, pairs = (
+        None if found[name] is None else Histogram(counts=tuple(found[name]), scale=found["scale"])
+        for name in ("labels", "pairs")
+    )
+    return None if pairs is None else Look(labels=labels, pairs=pairs)
 
 
 def exact_receipt(origin: Origin, *, release_id: str, step: Fraction, g: int, space: str) -> dict[str, Any]:
@@ -127,6 +175,7 @@ def describe(receipt: Mapping[str, Any]) -> str:
         ]
         if promise["rho"] is not None:
             lines.append(f"  from rho={promise['rho']:g} (zero-concentrated)")
+        lines += _look_lines(receipt)
     lines += ["", *_noise_lines(receipt)]
     if note := bounding_note(receipt):
         lines += ["", f"Bounds: {note}"]
@@ -145,6 +194,29 @@ def describe(receipt: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _look_lines(receipt: Mapping[str, Any]) -> list[str]:
+    """Describe the look that chose the bounds, in words and numbers."""
+    look, bounds = look_of(receipt), (receipt.get("plan") or {}).get("bounds", {})
+    if look is None:
+        return []
+    lines = [
+        "",
+        "A private look chose the bounds",
+        f"  it found {look.in_words(Words.of(receipt).units)}",
+        f"  each histogram had epsilon={receipt['look']['epsilon']:g}, part of the promise above",
+        f"  so pairs={bounds.get('pairs')}, labels={bounds.get('labels')}, cap={bounds.get('cap')}",
+    ]
+    heads = [str(largest) for largest in receipt["look"]["buckets"]]
+    for name, histogram in (("labels", look.labels), ("pairs", look.pairs)):
+        if histogram is not None:
+            held = max((place for place, count in enumerate(histogram.filled) if count), default=0) + 1
+            shown = [f"{head}: {count}" for head, count in zip(heads[:held], histogram.counts, strict=False)]
+            lines.append(
+                f"  units by their number of {name}, up to and with noise of sd {histogram.sd:.3g}: {', '.join(shown)}"
+            )
+    return lines
+
+
 def _noise_lines(receipt: Mapping[str, Any]) -> list[str]:
     lines = ["Noise", f"  {'table':<10}{'mechanism':<20}{'scale':>14}{'sd':>14}{'threshold':>12}"]
     for name, noise in receipt["tables"].items():
@@ -158,7 +230,11 @@ def _noise_lines(receipt: Mapping[str, Any]) -> list[str]:
         for name, noise in receipt["tables"].items()
         if noise.get("bound") is not None
     ]
-    if (receipt.get("plan") or {}).get("complete"):
+    if receipt.get("complete") is False:
+        lines.append(
+            "  there were too many features and labels to release their other pairs, so only pairs above it are here"
+        )
+    elif (receipt.get("plan") or {}).get("complete"):
         lines.append(
             "  pairs below the threshold are released too, if their feature and their label each have a pair above it"
         )

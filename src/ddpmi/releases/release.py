@@ -23,7 +23,7 @@ from ddpmi.releases.reservations import Reservation, check_target, reserve
 from ddpmi.releases.tables import FolderTables, Tables, open_folder
 from ddpmi.releases.validation import RELEASE_FORMAT, listed_files, own_digest, parse_receipt, read_receipt
 from ddpmi.releases.words import ROLES
-from ddpmi.text import NOT_PRIVATE, printable, sync
+from ddpmi.text import NOT_PRIVATE, html_lines, html_table, printable, sync
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +50,13 @@ class Release:
     def __repr__(self) -> str:
         stamp = "" if self.private else f"{NOT_PRIVATE}, "
         return f"Release({stamp}id={self.release_id!r}, dataset={self.receipt['dataset']!r}, pairs={self.tables.count('pairs')})"
+
+    def _repr_html_(self) -> str:
+        from ddpmi.releases.receipts import describe
+
+        counts = [f"{self.tables.count(name):,}" for name in ("pairs", "features", "labels")]
+        table = html_table(("pairs", "features", "labels"), [counts], caption="Released")
+        return f"<div>{table}{html_lines(describe(self.receipt))}</div>"
 
     @property
     def release_id(self) -> str:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from ddpmi._typing import KEYS, TABLES
 from ddpmi.errors import DdpmiError, ReleaseError
+from ddpmi.pipeline.looks import BUCKETS, largest_of
+from ddpmi.planning.auto import AutoPlan
 from ddpmi.planning.plan import Plan
 from ddpmi.releases.digests import Digest
 from ddpmi.releases.words import ROLES
@@ -227,7 +229,11 @@ def _check_promise(receipt: Mapping[str, Any]) -> None:
     _text(promise["neighbours"], "the neighbours")
     if promise["rho"] is not None:
         _number(promise["rho"], "rho")
-    wanted = {"epsilon": None, "delta": None} if plan is None else plan.budget.to_dict()
+    if "complete" in receipt and (receipt["complete"] is not False or plan is None or not plan.complete):
+        raise _Wrong("complete contradicts its plan")
+    auto = None if plan is None else _check_look(receipt, plan)
+    whole = plan if auto is None else auto
+    wanted = {"epsilon": None, "delta": None} if whole is None else whole.budget.to_dict()
     if {name: promise[name] for name in wanted} != wanted:
         raise _Wrong("the guarantee is not the budget of the plan")
     if receipt["private"]:
@@ -239,6 +245,31 @@ def _check_promise(receipt: Mapping[str, Any]) -> None:
         _check_plan(receipt, plan)
     elif any(entry["mechanism"] != "none" or entry["threshold"] for entry in receipt["tables"].values()):
         raise _Wrong("noise without a plan")
+
+
+def _check_look(receipt: Mapping[str, Any], plan: Plan) -> AutoPlan | None:
+    """Check the look that chose the bounds of a plan, if there was one, and return what was declared for it."""
+    if "look" not in receipt:
+        return None
+    look = _of(dict, receipt["look"], "look")
+    try:
+        auto = AutoPlan.from_dict(_of(dict, look["declared"], "the declaration of the look"))
+        known = auto.digest == look["digest"] and plan.mechanism_name in auto.possible
+        same = known and plan.budget == auto.rest(plan.mechanism_name)
+    except (DdpmiError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise _Wrong("the declaration of the look cannot be restored") from error
+    if not same or look["epsilon"] != float(auto.look_epsilon) or look["scale"] != auto.look_noise.mechanism.width:
+        raise _Wrong("the look does not belong to its plan")
+    if look["buckets"] != [largest_of(bucket) for bucket in range(len(BUCKETS))]:
+        raise _Wrong("the look has other buckets")
+    for name in ("labels", "pairs"):
+        counts = look[name]
+        if counts is None and name == "labels" and auto.labels is not None:
+            continue
+        whole = _of(list, counts, "a histogram")
+        if len(whole) != len(BUCKETS) or any(type(n) is not int or abs(n) >= 1 << 63 for n in whole):
+            raise _Wrong("a histogram of the look is none")
+    return auto
 
 
 def _check_plan(receipt: Mapping[str, Any], plan: Plan) -> None:

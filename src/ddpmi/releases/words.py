@@ -74,6 +74,16 @@ class Words:
         return _plural(self.one_unit)
 
     @property
+    def features(self) -> str:
+        """Several features: "products" for a column ``product``."""
+        return _plural(_noun(self.feature))
+
+    @property
+    def labels(self) -> str:
+        """Several labels: "countries" for a column ``country``."""
+        return _plural(_noun(self.label))
+
+    @property
     def counted(self) -> str:
         """What sums and shares count: units, the value, or pairs where neither is counted."""
         if self.space == "units":

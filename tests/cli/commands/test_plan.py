@@ -43,12 +43,29 @@ def test_a_plan_shows_the_sql_that_will_run(lists: Place) -> None:
     """Counts have no unit. Expressions may merge rows, so the step that --distinct skips runs again."""
     counted = ddpmi.Plan(budget=ONE, bounds=ddpmi.Bounds(pairs=1), distinct="units")
     for words in (("counts.csv",), ()):
-        printed = lists.run("plan", *words, "--count", "units", *BUDGET).out
+        printed = lists.run("plan", *words, "--count", "units", *BUDGET, "--sql").out
         assert squeezed(render(counted.steps(counted=True))) in squeezed(printed)
     merged = ddpmi.Plan(budget=ONE, bounds=TWO_PAIRS, distinct=True)
-    printed = lists.run("plan", "visits.csv", "--label-sql", "upper(label)", "--distinct", *BUDGET, *PAIRS).out
+    printed = lists.run("plan", "visits.csv", "--label-sql", "upper(label)", "--distinct", *BUDGET, *PAIRS, "--sql").out
     assert squeezed(render(merged.steps(merged_keys=True))) in squeezed(printed)
     assert squeezed(merged.sql()) not in squeezed(printed)
+
+
+def test_a_plan_is_a_page_without_sql(place: Place) -> None:
+    """SQL is printed only where it is asked for."""
+    plain, whole = (place.run("plan", *BUDGET, *PAIRS, *more).out for more in ((), ("--sql",)))
+    assert "SELECT" not in plain
+    assert whole.startswith(plain)
+    assert "SELECT" in whole
+
+
+def test_a_plan_without_pairs_describes_the_look(place: Place) -> None:
+    """Without --pairs a look will choose; text and JSON say what it costs, and nothing is read or charged."""
+    ran = place.run("plan", "visits.csv", *BUDGET)
+    assert (ran.code, "First a private look" in ran.out, "SELECT" in ran.out) == (0, True, False)
+    assert "pair_look" in place.run("plan", *BUDGET, "--sql").out
+    numbers = json.loads(place.run("plan", *BUDGET, "--format", "json").out)
+    assert (numbers["histograms"], numbers["epsilon_of_each"], place.charges()) == (2, 0.025, [])
 
 
 def squeezed(text: str) -> str:
@@ -58,7 +75,7 @@ def squeezed(text: str) -> str:
 
 def test_plans_print_sparks_sql(place: Place) -> None:
     """A plan for Spark prints what Spark will run, and starts nothing without data."""
-    ran = place.run("plan", "--engine", "spark", *BUDGET, *PAIRS)
+    ran = place.run("plan", "--engine", "spark", *BUDGET, *PAIRS, "--sql")
     assert ran.code == 0
     assert "SQL (spark)" in ran.out
     assert "AS STRING" in ran.out

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
+import openpyxl
+import pyarrow as pa
 import pytest
 
 import ddpmi
 from ddpmi._typing import SCORES
 from ddpmi.cli import output
+from ddpmi.errors import InputError
+from ddpmi.rankings import display
 from ddpmi.releases.release import Release
 from tests.support.cli_fixtures import Place, refused_clearly
 
@@ -137,6 +142,56 @@ def test_a_damaged_release(place: Place) -> None:
     Path("visits.release/pairs/part-0.parquet").unlink()
     ran = place.run("rank", "visits.release")
     assert (ran.code, refused_clearly(ran) or "Hint" not in ran.err) == (1, True)
+
+
+def test_excel_files_hold_texts_and_no_formula(ranked: Place) -> None:
+    """A name that begins with = is a text in the sheet, and the numbers are numbers."""
+    ran = ranked.run("rank", "names", "-o", "names.xlsx")
+    assert ran.code == 0
+    sheet = openpyxl.load_workbook(ranked.folder / "names.xlsx")["ranking"]
+    heads, *rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
+    assert (heads[0], len(rows)) == ("notice", 25)
+    assert {type(row[heads.index("mi")]) for row in rows} <= {float, int}
+    assert all(cell.data_type != "f" for row in sheet.iter_rows() for cell in row)
+
+
+def test_a_name_like_a_formula_stays_a_text(tmp_path: Path) -> None:
+    """Excel gets =1+1 as text, and control characters as escapes."""
+    rows = {"unit": [1, 1, 2], "feature": ["=1+1", "a\x1bb", "c"], "label": ["x", "x", "y"]}
+    ranking = ddpmi.rank(ddpmi.exact(ddpmi.observe(pa.table(rows))))
+    sheet = openpyxl.load_workbook(ranking.save(tmp_path / "a.xlsx"))["ranking"]
+    cells = [cell for row in sheet.iter_rows() for cell in row]
+    assert {"=1+1", r"a\x1bb"} <= {cell.value for cell in cells}
+    assert all(cell.data_type != "f" for cell in cells)
+
+
+def test_too_many_rows_for_excel_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sheet has a last row; the hint says what to do instead."""
+    monkeypatch.setattr(display, "_EXCEL_ROWS", 1)
+    rows = {"unit": [1, 2], "feature": ["a", "b"], "label": ["x", "y"]}
+    ranking = ddpmi.rank(ddpmi.exact(ddpmi.observe(pa.table(rows))))
+    with pytest.raises(InputError, match="at most 1 rows"):
+        ranking.save(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize("name", ["a.doc", "a.xls", "a", "a.CSVX"])
+def test_unknown_endings_are_refused(ranked: Place, name: str) -> None:
+    """A file is never written in another format than its name says."""
+    ran = ranked.run("rank", "names", "-o", name)
+    assert (ran.code, refused_clearly(ran), name in ranked.names()) == (2, True, False)
+
+
+def test_excel_needs_its_extra(ranked: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without openpyxl the error says what to install."""
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    ran = ranked.run("rank", "names", "-o", "names.xlsx")
+    assert (ran.code, "pip install 'ddpmi[excel]'" in ran.err) == (1, True)
+
+
+def test_rank_without_a_folder_needs_a_ledger_that_knows_one(place: Place) -> None:
+    """Where nothing was released the error says how to name a folder."""
+    ran = place.run("rank")
+    assert (ran.code, refused_clearly(ran), "none that visits.ledger was charged for" in ran.err) == (2, True, True)
 
 
 def test_labels_are_chosen_by_name(place: Place) -> None:

@@ -1,34 +1,34 @@
 """``ddpmi demo``: which destinations set airlines apart, on public flights, with real noise and a new ledger.
 
-The unit is the airplane. An airplane flies for one airline, so it has one label. An airline sends an airplane to a few
-cities from New York, so five pairs count in full. The data are public, so other bounds may be tried on them.
-Delta is far below 1 divided by the number of airplanes, which is a few thousand.
+The unit is the airplane. An airplane flies for one airline, so it has one label. How many destinations it usually has is
+found by a private look, as in `run`. Delta is far below 1 divided by the number of airplanes, which is a few thousand.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import shlex
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddpmi.cli.options import NewFolder  # noqa: TC001 - the command line reads these hints when it runs
-from ddpmi.cli.output import Progress, example, put_kept, rich_table
+from ddpmi.cli.output import Progress, example, program, put_kept, rich_table
+from ddpmi.cli.settings import SETTINGS, Settings
 from ddpmi.rankings.display import cells_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cyclopts import App
 
     from ddpmi._typing import Progress as ProgressCall
-    from ddpmi.planning.plan import Plan
     from ddpmi.rankings.ranking import Ranking
     from ddpmi.releases.release import Release
 
-EPSILON, DELTA, PAIRS = "1", "1e-6", 5
-"""What the demo promises each airplane, and how many of its (destination, airline) pairs count in full."""
+EPSILON, DELTA = "1", "1e-6"
+"""What the demo promises each airplane."""
+COLUMNS: dict[str, Any] = {"unit": "airplane", "feature": "destination", "label": "airline"}
+"""The columns of the flights."""
+LEDGER = "flights.ledger"
 LIMIT = ("4", "1e-5")
 """Epsilon and delta of the demo's ledger, enough for a few more releases."""
 TOP = 3
@@ -68,23 +68,23 @@ def run_demo(output: Path, *, progress: ProgressCall | None = None) -> tuple[str
     from ddpmi.curator.observations import observe
     from ddpmi.datasets import nycflights
     from ddpmi.ledger.ledger import Ledger
-    from ddpmi.pipeline.bounds import Bounds
-    from ddpmi.planning.plan import Plan
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.privacy.budget import Budget
     from ddpmi.rankings.ranking import rank
     from ddpmi.reports.page import report
 
-    source = nycflights.flights()
-    plan = Plan(budget=Budget(EPSILON, DELTA), bounds=Bounds(pairs=PAIRS, labels=1))
+    nycflights.flights()
+    plan = AutoPlan.of(epsilon=EPSILON, delta=DELTA, labels=1)
     folder = new_folder(output)
-    ledger = Ledger(folder / "flights.ledger", limit=Budget(*LIMIT))
-    with nycflights.unpacked(source, folder) as file:
-        obs = observe(file, unit="tailnum", feature="dest", label="carrier", dataset="flights")
-        noisy = release(obs, plan, ledger=ledger, to=folder / "flights.release", progress=progress)
-        truth = exact(obs, progress=progress)
-    ranking = readable(rank(noisy), nycflights.names(source, "airlines"), nycflights.names(source, "airports"))
+    file = nycflights.flights_by_code(folder / "flights.parquet")
+    Settings(files=(file.name,), columns=COLUMNS, delta=DELTA, ledger=LEDGER).save(folder / SETTINGS)
+    ledger = Ledger(folder / LEDGER, limit=Budget(*LIMIT))
+    obs = observe(file, **COLUMNS)
+    noisy = release(obs, plan, ledger=ledger, to=folder / "flights.release", progress=progress)
+    truth = exact(obs, progress=progress)
+    ranking = rank(noisy)
     report(ranking, folder / "demo-report.html", title="Which destinations set airlines apart")
-    return _summary(folder, plan, noisy, truth), ranking.top(TOP, direction="presence")
+    return _summary(folder, noisy, truth), ranking.top(TOP, direction="presence")
 
 
 def new_folder(output: Path) -> Path:
@@ -107,48 +107,35 @@ def new_folder(output: Path) -> Path:
     raise AssertionError  # count never ends
 
 
-def readable(ranking: Ranking, labels: Mapping[str, str], features: Mapping[str, str]) -> Ranking:
-    """Put public names beside the codes of a ranking; its order and its numbers stay.
-
-    Args:
-        ranking: The ranking.
-        labels: Code -> name.
-        features: Code -> name.
-    """
-    import pyarrow as pa
-
-    table = ranking.table
-    for column, names in (("label", labels), ("feature", features)):
-        codes = table.column(column).to_pylist()
-        texts = pa.array([f"{code} {names[code]}" if code in names else code for code in codes], pa.string())
-        table = table.set_column(table.column_names.index(column), column, texts)
-    return replace(ranking, table=table)
-
-
-def _summary(folder: Path, plan: Plan, noisy: Release, truth: Release) -> str:
+def _summary(folder: Path, noisy: Release, truth: Release) -> str:
     """Describe what was protected and what the noise did, which may be compared because these data are public."""
     from ddpmi.rankings.ranking import rank
+    from ddpmi.releases.receipts import look_of
 
-    units = math.ceil(plan.calibration.threshold_in_units)
+    plan, look = noisy.plan, look_of(noisy.receipt)
+    if plan is None or look is None:
+        raise AssertionError  # the demo made a private release after a look
+    units = math.ceil(plan.calibration.threshold_for(look.pairs.usual))
     spread = plan.calibration.tables["pairs"].mechanism.sd * float(plan.step)
     best, right = (_best(rank(found)) for found in (noisy, truth))
     shown = sum(len(names) for names in best.values())
     agree = sum(len(names & right.get(label, set())) for label, names in best.items())
     seen, all_ = ((found.pairs.num_rows, found.labels.num_rows) for found in (noisy, truth))
     return f"""These are public data, all flights that left New York in 2013, treated as if they were secret.
-Each airplane (column tailnum) is protected: epsilon={EPSILON}, delta={DELTA}, pairs={PAIRS}.
+Each airplane (column airplane) is protected: epsilon={EPSILON}, delta={DELTA}.
 
 What the noise did
+  A private look, part of the same epsilon, found {look.in_words("airplanes")}.
   Each pair of destination and airline was counted with noise of {spread:.3g} airplanes (standard deviation).
-  Pairs with about {units} airplanes or more were released: {seen[0]} of {all_[0]}, from {seen[1]} of {all_[1]} airlines.
+  A pair needs about {units} usual airplanes to show by itself. {seen[0]} pairs of {seen[1]} airlines were released;
+  the data have {all_[0]} pairs of {all_[1]} airlines.
   {agree} of the {shown} destinations shown are also in the exact top {TOP} of their airline.
   These numbers may be shown because the data are public. A private release never shows what it left out.
 
 Next
-  open {folder / "demo-report.html"}
-  ddpmi rank {folder / "flights.release"} --top 5
-  ddpmi receipt {folder / "flights.release"}
-  ddpmi ledger show {folder / "flights.ledger"}
+  Open the report {folder / "demo-report.html"} in a browser.
+  Release and rank the same flights again; the folder holds the settings, and the ledger has budget left:
+  cd {shlex.quote(str(folder))} && {program()} run --epsilon 1
 """
 
 

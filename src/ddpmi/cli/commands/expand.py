@@ -63,7 +63,7 @@ def expand(
     *,
     walk: ExpandOptions,
     columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
-    privacy: PrivacyOptions,
+    privacy: PrivacyOptions = PrivacyOptions(),  # noqa: B008
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008
 ) -> None:

@@ -17,6 +17,7 @@ from ddpmi.cli.options import (
     PrivacyOptions,
 )
 from ddpmi.cli.output import Progress, example, put
+from ddpmi.cli.settings import read_settings
 from ddpmi.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,14 +40,15 @@ def plan(
     /,
     *,
     columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
-    privacy: PrivacyOptions,
+    privacy: PrivacyOptions = PrivacyOptions(),  # noqa: B008
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: EngineOptions = EngineOptions(),  # noqa: B008
     simulate: Annotated[str | None, Parameter(metavar="HINTS", help=_SIMULATE_HELP)] = None,
+    sql: Annotated[bool, Parameter(show_default=False)] = False,
     format: Literal["text", "json"] = "text",  # noqa: A002 - the option's name
 ) -> None:
-    """Print what a release would do and cost: shares, noise, thresholds and SQL. Free.
+    """Print what a release would do and cost: shares, noise and thresholds. Free.
 
     Args:
         data: The rows.
@@ -56,30 +58,36 @@ def plan(
         keys: Which keys can be released.
         reading: Which engine reads the data.
         simulate: Public hints.
+        sql: Add the SQL that will run.
         format: Print text for people, or JSON.
     """
     from ddpmi.pipeline.dialects import DUCKDB, SPARK
+    from ddpmi.planning.auto import AutoPlan
     from ddpmi.planning.explain import explain, plan_numbers
 
-    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys)
-    chosen, usual = options.plan(), options.pairs_per_unit
+    settings = read_settings()
+    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
+    chosen = options.plan() if simulate is not None else options.plan_or_look()
+    usual = options.pairs_per_unit
     keywords = reading.keywords()
     encoding: str | None = ""
-    if data or reading.table is not None:
-        encoding = columns.observe(reading.data(data), **keywords).source.encoding
+    if data or settings.files or reading.table is not None:
+        encoding = options.columns.observe(reading.data(data, settings.files), **keywords).source.encoding
     elif columns.need_data:
         raise InputError(
             "Columns or rows are named, but there is no DATA to check them in.",
             hint="ddpmi plan DATA --unit NAME ..., or leave them out",
         )
+    dialect = SPARK if reading.engine == "spark" else DUCKDB
     if simulate is not None:
-        _put_simulation(chosen, simulate, json_=format == "json")
+        _put_simulation(options.plan(), simulate, json_=format == "json")
     elif format == "json":
-        more = {"encoding": encoding} if encoding else {}
-        put(json.dumps(plan_numbers(chosen, pairs_per_unit=usual) | more, indent=2) + "\n")
+        numbers = chosen.numbers() if isinstance(chosen, AutoPlan) else plan_numbers(chosen, pairs_per_unit=usual)
+        put(json.dumps(numbers | ({"encoding": encoding} if encoding else {}), indent=2) + "\n")
+    elif isinstance(chosen, AutoPlan):
+        put(chosen.explain(dialect, encoding=encoding, sql=sql))
     else:
-        dialect = SPARK if reading.engine == "spark" else DUCKDB
-        steps = columns.sql_of(chosen, dialect)
+        steps = options.columns.sql_of(chosen, dialect) if sql else None
         put(explain(chosen, dialect, steps=steps, encoding=encoding, pairs_per_unit=usual))
 
 

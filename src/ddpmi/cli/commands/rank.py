@@ -7,7 +7,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from cyclopts import Parameter
 
@@ -17,7 +17,7 @@ from ddpmi.cli.keys import read_groups
 from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder, RowOptions
 from ddpmi.cli.output import example, put, ranking_table, rich_table, say, warn_if_empty, working
 from ddpmi.errors import LONGEST_LIST, InputError, check_count
-from ddpmi.text import write_new
+from ddpmi.text import printable, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ddpmi.rankings.groups import Grouped
     from ddpmi.rankings.ranking import Ranking
 
-_FILE_FORMATS = ("csv", "json", "parquet")
+Format = Literal["table", "csv", "json", "parquet", "xlsx"]
+_ENDINGS = {".csv": "csv", ".json": "json", ".parquet": "parquet", ".xlsx": "xlsx", ".txt": "table"}
 _ORDER_HELP = (
     "Which number orders the pairs: mutual information itself (estimate), its lower bound (lower), the estimate less what "
     "noise may have added (shrunk), or an estimate that borrows strength across groups (pooled), which is best for lists "
@@ -88,23 +89,23 @@ class RankOptions:
 
 
 def rank(
-    folder: ReleaseFolder,
+    folder: ReleaseFolder | None = None,
     /,
     *,
     order: RankOptions = RankOptions(),
     rows: RowOptions = RowOptions(),  # noqa: B008 - a frozen value
     groups: Annotated[Path | None, Parameter(metavar="FILE")] = None,
-    format: Literal["table", "csv", "json", "parquet"] | None = None,  # noqa: A002 - the option's name
+    format: Format | None = None,  # noqa: A002 - the option's name
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
 ) -> None:
     """Rank the pairs of a release by mutual information or another score. Free, and may be repeated.
 
     Args:
-        folder: The release.
+        folder: The release. The default is the newest one that the ledger of this folder was charged for.
         order: Which order, and which part of it.
         rows: Which rows.
         groups: Public list of features and their groups (CSV with a head, or Parquet; two columns): features are listed by group.
-        format: Format to write. If not given, the ending of FILE decides; otherwise it is a table.
+        format: Format to write. If not given, the ending of FILE decides: .csv, .json, .parquet, .xlsx, or .txt for a table.
         output: File to write instead of printing. It must not exist.
     """
     from ddpmi.rankings.ranking import rank as rank_release
@@ -116,6 +117,9 @@ def rank(
     if output is not None:
         paths.check_new_file(output)
     listed = None if groups is None else read_groups(groups, "--groups")
+    if folder is None:
+        folder = paths.newest_release()
+        say(f"Ranking {printable(str(folder))}.")
     found = Release.load(folder)
     with working("ranking"):
         ranking = rank_release(
@@ -143,20 +147,32 @@ def rank(
         _put(grouped, groups_table(grouped), chosen, output)
 
 
-def format_of(given: str | None, output: Path | None) -> str:
+def format_of(given: Format | None, output: Path | None) -> Format:
     """Choose the format of a ranking: the given one, or by the ending of the file.
+
+    Raises:
+        InputError: The ending is not known, or the format needs a file.
 
     >>> from pathlib import Path
     >>> format_of(None, None), format_of(None, Path("a.csv")), format_of("json", Path("a.txt"))
     ('table', 'csv', 'json')
     """
-    ending = "" if output is None else output.suffix.lower().removeprefix(".")
-    chosen = given or (ending if ending in _FILE_FORMATS else "table")
-    if chosen == "parquet" and output is None:
-        raise InputError(
-            "Parquet is not text and needs a file.", hint="ddpmi rank DIR --format parquet -o ranking.parquet"
-        )
-    return chosen
+    if given is None and output is not None:
+        if output.suffix.lower() not in _ENDINGS:
+            raise InputError(
+                f"The name must end in {', '.join(_ENDINGS)}, got {printable(output.name)!r}.",
+                hint="-o ranking.csv, or say what to write: --format table",
+            )
+        return cast("Format", _ENDINGS[output.suffix.lower()])
+    if given in ("parquet", "xlsx") and output is None:
+        raise InputError("Parquet and Excel are not text and need a file.", hint=f"ddpmi rank DIR -o ranking.{given}")
+    return given or "table"
+
+
+def text_of(ranking: Ranking, format_: Literal["csv", "json"]) -> str:
+    """Return a ranking as the text of a CSV or JSON file."""
+    with tempfile.TemporaryDirectory() as folder:
+        return ranking.save(Path(folder) / f"ranking.{format_}").read_text(encoding="utf-8")
 
 
 def _put(rows: Ranking | Grouped, text: str, chosen: str, output: Path | None) -> None:
@@ -183,7 +199,7 @@ def groups_table(grouped: Grouped) -> str:
 
 
 def _write(ranking: Ranking | Grouped, format_: str, output: Path | None) -> None:
-    """Write csv, json or parquet to a file, or copy it to stdout."""
+    """Write csv, json, parquet or xlsx to a file, or copy it to stdout."""
     if output is not None and output.suffix.lower() == f".{format_}":
         ranking.save(output)
         return
@@ -215,6 +231,6 @@ def register(app: App) -> None:
             "ddpmi rank visits.release --label India --label Chile --clear",
             "ddpmi rank visits.release --score log_odds --direction presence",
             "ddpmi rank visits.release --groups industries.csv --direction presence",
-            "ddpmi rank visits.release --format csv -o visits.csv",
+            "ddpmi rank visits.release -o visits.xlsx",
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from ddpmi.cli.options import (
     BoundOptions,
     ColumnOptions,
     Data,
+    Destination,
     KeyOptions,
     PlanOptions,
     PrivacyOptions,
@@ -17,6 +19,7 @@ from ddpmi.cli.options import (
     ReleaseOptions,
 )
 from ddpmi.cli.output import Progress, example, say, warn_if_empty
+from ddpmi.cli.settings import read_settings
 from ddpmi.errors import DdpmiError, LedgerError
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from cyclopts import App
 
     from ddpmi.ledger.ledger import Ledger
+    from ddpmi.pipeline.steps import Table
+    from ddpmi.planning.auto import AutoPlan
+    from ddpmi.planning.plan import Plan
     from ddpmi.releases.release import Release
 
 
@@ -32,9 +38,9 @@ def release(
     data: Data = None,
     /,
     *,
-    to: ReleaseOptions,
-    columns: ColumnOptions = ColumnOptions(),  # noqa: B008 - a frozen value
-    privacy: PrivacyOptions,
+    to: ReleaseOptions = ReleaseOptions(),  # noqa: B008 - a frozen value
+    columns: ColumnOptions = ColumnOptions(),  # noqa: B008
+    privacy: PrivacyOptions = PrivacyOptions(),  # noqa: B008
     bounds: BoundOptions = BoundOptions(),  # noqa: B008
     keys: KeyOptions = KeyOptions(),  # noqa: B008
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008
@@ -50,22 +56,34 @@ def release(
         keys: Which keys can be released.
         reading: How the data is read.
     """
-    make_release(data, to, PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys), reading)
+    settings = read_settings()
+    options = PlanOptions(columns=columns, privacy=privacy, bounds=bounds, keys=keys).with_settings(settings)
+    source = reading.data(data, settings.files)
+    plan = options.plan_or_look()
+    make_release(source, to.destination(source, again("release", source, privacy)), plan, options.columns, reading)
 
 
-def make_release(data: list[str] | None, to: ReleaseOptions, options: PlanOptions, reading: ReadingOptions) -> Release:
+def again(command: str, source: list[str] | Table, privacy: PrivacyOptions) -> str:
+    """Return a command in short, to be typed again once there is a ledger."""
+    data = " ".join(map(shlex.quote, source)) if isinstance(source, list) else f"--table {shlex.quote(source.name)}"
+    return f"ddpmi {command} {data} --epsilon {privacy.epsilon or 1}"
+
+
+def make_release(
+    source: list[str] | Table, to: Destination, plan: Plan | AutoPlan, columns: ColumnOptions, reading: ReadingOptions
+) -> Release:
     """Release the data, and print how many pairs it has and what budget is left.
 
     Everything that can be checked without budget is checked before the ledger is charged.
     """
-    plan = options.plan()
-    keywords = reading.keywords()
-    obs = options.columns.observe(reading.data(data), **keywords)
+    obs = columns.observe(source, **reading.keywords())
     ledger = paths.open_ledger(to.ledger, expect_head=to.expect_head)
     charged_before = was_charged(ledger, to)
     if not charged_before:
         paths.check_new_folder(to.output)
     from ddpmi.curator.door import release as draw
+    from ddpmi.releases.receipts import look_of
+    from ddpmi.releases.words import Words
 
     with Progress() as progress, note_charges(ledger, reading.dataset):
         found = draw(
@@ -81,13 +99,17 @@ def make_release(data: list[str] | None, to: ReleaseOptions, options: PlanOption
     if charged_before:
         say(f"{to.output} holds this release already; nothing was charged or drawn.")
     else:
+        if (look := look_of(found.receipt)) is not None:
+            chosen = found.receipt["plan"]["bounds"]
+            seen = look.in_words(Words.of(found.receipt).units)
+            say(f"A private look found {seen}; so pairs={chosen['pairs']}, labels={chosen['labels']}.")
         say(f"Released {found.tables.count('pairs')} pairs to {to.output}.")
         say_budget_left(ledger, reading.dataset)
     warn_if_empty(found, found.tables.count("pairs"))
     return found
 
 
-def was_charged(ledger: Ledger, to: ReleaseOptions) -> bool:
+def was_charged(ledger: Ledger, to: Destination) -> bool:
     """Tell whether the release id was charged before. Then its stored release is returned."""
     return to.release_id is not None and ledger.find(to.release_id) is not None
 

@@ -29,11 +29,13 @@ def report(
 ) -> None:
     """Write the ranking of a release as one HTML page that needs no network. Free.
 
+    The page has charts by label and by feature, a table that sorts, filters and searches, a map, and the receipt.
+
     Args:
         folder: The release.
         output: Page to write. It must not exist.
-        top: Features shown for each label, at most 100.
-        title: Heading of the page. The default names the dataset.
+        top: Features drawn for each label in each direction, at most 100.
+        title: Heading of the page. The default names the column of the labels.
         groups: Public list of features and their groups (CSV with a head, or Parquet; two columns), for a table by group.
         rows: Which rows.
     """

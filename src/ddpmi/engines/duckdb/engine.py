@@ -312,8 +312,6 @@ def _connect(
         "autoload_known_extensions": "false",
         "python_enable_replacements": "false",
         "TimeZone": "UTC",  # expressions give the same keys on every machine
-        "enable_progress_bar": "true",
-        "enable_progress_bar_print": "false",
     }
     unknown = set(settings) - set(_SETTINGS)
     if unknown:
@@ -326,6 +324,10 @@ def _connect(
                 f"The embedded engine cannot set {name} to {value!r}.",
                 hint=Hint(python="memory_limit='4GB', threads=2", cli="--conf memory_limit=4GB, --conf threads=2"),
             ) from None
+    for choice in ("enable_progress_bar_print = false", "enable_progress_bar = true"):
+        # In a notebook without ipywidgets DuckDB has no progress: the release runs without a bar.
+        with suppress(duckdb.Error):
+            connection.execute(f"SET {choice}")
     for extension in extensions:
         _load(connection, extension)
     connection.execute("SET lock_configuration = true")
