@@ -2,7 +2,8 @@
 
 `run` releases and ranks in one call. Functions, in the order of use: `observe` names the data, `simulate` tries a plan
 without data, `release` spends budget and draws the noise, `rank` orders the released pairs, `compare` and `report` show the
-result. `release_many`, `expand` and `cascade` make several releases. `exact` is for public data.
+result. `release_many`, `expand` and `cascade` make several releases. `segment` makes a rule of one.
+`exact` is for public data.
 Values: `Budget`, `Bounds`, `Plan`, `AutoPlan`, `Ledger`, `Release`, `Ranking`.
 Every name is imported on first use, so that ``import ddpmi`` loads no engine.
 """
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ddpmi.applications.cascades import cascade
     from ddpmi.applications.expansion import expand
     from ddpmi.applications.runs import run
+    from ddpmi.applications.segments import segment
     from ddpmi.applications.simulation import simulate
     from ddpmi.curator.door import exact, release, release_many
     from ddpmi.curator.observations import Observations, observe, observe_counts
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from ddpmi.planning.plan import Plan
     from ddpmi.privacy.budget import Budget
     from ddpmi.rankings.comparisons import compare
+    from ddpmi.rankings.groups import group_features
     from ddpmi.rankings.ranking import Ranking, rank
     from ddpmi.rankings.spark import SparkRanking, rank_on_spark
     from ddpmi.releases.release import Release
@@ -65,6 +68,7 @@ __all__ = [
     "compare",
     "exact",
     "expand",
+    "group_features",
     "observe",
     "observe_counts",
     "rank",
@@ -73,6 +77,7 @@ __all__ = [
     "release_many",
     "report",
     "run",
+    "segment",
     "simulate",
     "sql",
     "table",
@@ -92,6 +97,7 @@ _HOMES = {
     "compare": "rankings.comparisons",
     "exact": "curator.door",
     "expand": "applications.expansion",
+    "group_features": "rankings.groups",
     "observe": "curator.observations",
     "observe_counts": "curator.observations",
     "rank": "rankings.ranking",
@@ -100,6 +106,7 @@ _HOMES = {
     "release_many": "curator.door",
     "report": "reports.page",
     "run": "applications.runs",
+    "segment": "applications.segments",
     "simulate": "applications.simulation",
     "sql": "pipeline.steps",
     "table": "pipeline.steps",

@@ -126,8 +126,9 @@ def test_a_fold_needs_enough_features_of_an_earlier_one(ledger: Ledger, tmp_path
 
 def test_labels_of_a_column_lead_on_too(ledger: Ledger, tmp_path: Path) -> None:
     """`of` chooses the label of the earlier fold whose features are the seed."""
-    first = Fold(name="homes", data=table(), plan=PLAN, label="home")
-    second = Fold(name="drinks", data=table(), plan=PLAN, after="homes", of="town", top=1)
+    data = table()
+    first = Fold(name="homes", data=data, plan=PLAN, label="home")
+    second = Fold(name="drinks", data=data, plan=PLAN, after="homes", of="town", top=1)
     done = cascade(Cascade(id="c", folds=(first, second)), ledger=ledger, to=tmp_path / "out")
     assert done[1].ranking.top(1, direction="presence").to_dicts()[1]["feature"] == "milk"
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ddpmi import Bounds, Budget, InputError, Plan, sql
-from ddpmi.applications.cascades import MIXED, Cascade, Fold
+from ddpmi.applications.cascades import MIXED, Cascade, Fold, Lookup
 from ddpmi.errors import DdpmiError, InputNotFound
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -321,16 +321,24 @@ def linked(tmp_path: Path, **second: object) -> Cascade:
 @pytest.mark.parametrize(
     ("second", "told"),
     [
-        ({}, "no unit would show the seed"),
+        ({}, "which table the seed is looked up"),
+        ({"feature": "word"}, "which table the seed is looked up"),
+        ({"within": "nowhere"}, "which is no fold"),
+        ({"within": "words", "seed_column": "nowhere"}, "no column 'nowhere'"),
+        ({"within": Lookup(data="words.parquet", unit="unit", feature="place")}, "no unit would show the seed"),
+        ({"within": Lookup(data="words.parquet", unit="place", feature="word")}, "common_person = true"),
         ({"data": "words.parquet", "feature": "place"}, "no unit would show the seed"),
-        ({"feature": sql("lower(word)")}, "no unit would show the seed"),
-        ({"feature": sql("word")}, "no unit would show the seed"),
+        ({"data": "words.parquet", "feature": sql("lower(word)")}, "no unit would show the seed"),
+        ({"data": "words.parquet", "feature": sql("word")}, "no unit would show the seed"),
         ({"seed_column": "nowhere"}, "no column 'nowhere'"),
         ({"seed_column": "price"}, "which is no key"),
     ],
 )
-def test_a_fold_that_cannot_show_its_seed_is_refused(second: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_a_fold_that_cannot_show_its_seed_is_refused(
+    second: dict[str, object], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The seed is features of an earlier fold: a fold that ranks another column must say which column shows them."""
+    monkeypatch.chdir(tmp_path)
     placed = second | ({"data": str(tmp_path / "words.parquet")} if "data" in second else {})
     with pytest.raises(InputError, match=told):
         linked(tmp_path, **placed).observe()
@@ -339,22 +347,31 @@ def test_a_fold_that_cannot_show_its_seed_is_refused(second: dict[str, object], 
 @pytest.mark.parametrize(
     "second",
     [
-        {"feature": "word"},
+        {"feature": "word", "seed_column": "word"},
+        {"within": "words"},
+        {"within": "words", "seed_column": "place"},
+        {"within": Lookup(data="words.parquet", unit="unit", feature="word")},
         {"seed_column": "word"},
         {"seed_column": "item"},
         {"seed_column": sql("lower(item)")},
     ],
 )
-def test_a_fold_that_says_what_shows_its_seed_is_taken(second: dict[str, object], tmp_path: Path) -> None:
-    """A feature's column of the same name shows it, in this table or another one; else the owner's word counts."""
+def test_a_fold_that_says_what_shows_its_seed_is_taken(
+    second: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the earlier fold ranks another table, the owner names the table or the column that shows the seed."""
+    monkeypatch.chdir(tmp_path)
     assert len(linked(tmp_path, **second).observe()) == 2
 
 
 def test_the_hint_names_the_column_that_shows_the_seed(tmp_path: Path) -> None:
     """Where this table has the earlier fold's column, the hint can be pasted; an expression is not repeated."""
-    with pytest.raises(InputError, match="ranks 'item', but starts from fold 'words', which ranks 'word'") as caught:
+    with pytest.raises(InputError, match="starts from fold 'words', which ranks 'word' of another table") as caught:
         linked(tmp_path).observe()
+    assert caught.value.hint == "within = 'words', or seed_column = 'word' where this table has it"
+    with pytest.raises(InputError, match="seed in 'place', but starts from fold 'words', which ranks 'word'") as caught:
+        linked(tmp_path, data=str(tmp_path / "words.parquet"), feature="place").observe()
     assert caught.value.hint == "seed_column = 'word'"
-    with pytest.raises(InputError, match="ranks an expression") as caught:
-        linked(tmp_path, feature=sql("lower('SECRET')")).observe()
+    with pytest.raises(InputError, match="an expression") as caught:
+        linked(tmp_path, data=str(tmp_path / "words.parquet"), feature=sql("lower('SECRET')")).observe()
     assert "SECRET" not in str(caught.value)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ddpmi
-from ddpmi import Bounds, Budget, Observations, Plan
+from ddpmi import Bounds, Budget, InputError, Observations, Plan
 from ddpmi.curator.drawing import summed_by
 from ddpmi.pipeline.seeds import SEED_LABELS
 from ddpmi.testing import _salt, seeded_release
@@ -201,6 +201,26 @@ def test_rows_without_a_feature_label_their_unit_the_same(spark: SparkSession) -
         here, there = (sums(one.label_by(feature=["s", "back\\slash"], column="label"), made) for one in obs)
         assert here == there
         assert shown is None or {row[:2] for row in here["joint"]} == shown
+
+
+def test_seeds_of_a_second_table_are_looked_up_the_same(spark: SparkSession) -> None:
+    """Units of a second table label the rows alike on every engine, also where ids have different types."""
+    made = plan(public_labels=SEED_LABELS)
+    rows, second = both(spark, table(hostile())), both(spark, table([*hostile(), ("7", "s", "x", 1.0)]))
+    here, there = (
+        sums(obs.label_by(feature=["common", "back\\slash"], within=within), made)
+        for obs, within in zip(rows, second, strict=True)
+    )
+    assert there == here
+    assert {row[1] for row in here["joint"]} == set(SEED_LABELS)
+    numbered = pa.table({"unit": pa.array([7, 8]), "feature": ["f", "f"], "label": ["x", "x"]})
+    for obs, within in zip(both(spark, numbered), second, strict=True):
+        labelled = obs.label_by(feature="s", within=within)
+        assert {row[:2] for row in sums(labelled, made)["joint"]} == {("f", "seed"), ("f", "rest")}
+    with pytest.raises(InputError, match="engine"):
+        rows[0].label_by(feature="s", within=second[1])
+    with pytest.raises(InputError, match="engine"):
+        rows[1].label_by(feature="s", within=second[0])
 
 
 def test_counts_are_summed_alike_and_never_overflow(spark: SparkSession) -> None:

@@ -20,7 +20,7 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 PACKAGE = SRC / "ddpmi"
 
 # Law 1. An entry of src/ddpmi imports only from its own row or from a row above it.
-# `sklearn`, `audit` and `verify` are planned.
+# `audit` and `verify` are planned.
 ROWS = """
     errors text _typing
     privacy information

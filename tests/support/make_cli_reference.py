@@ -16,6 +16,8 @@ This page is written by `python -m tests.support.make_cli_reference` from the he
 
 Data goes to stdout, messages to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused,
 130 interrupted. An empty release is a release: it is charged and saved, with a warning and exit code 0.
+Every command takes `--log json`. It then writes one JSON object a line to stderr instead of messages and bars:
+stages, seconds, charges and the exit code. See [how to schedule releases](../how-to/schedule-releases.md).
 
 Public lists (`--public-labels`, `--public-features`) are files. Their ending decides how they are read:
 

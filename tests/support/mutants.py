@@ -404,9 +404,30 @@ MUTANTS = [
     Mutant(
         "one unit that shows the seed labels everybody",
         "pipeline/seeds.py",
-        ") AS s ON n.unit = s.unit\\n",
+        ") AS s ON {unit} = s.unit\\n",
         ") AS s ON TRUE\\n",
         "pipeline/test_seeds.py -k nobody_else",
+    ),
+    Mutant(
+        "one unit of a second table labels everybody",
+        "pipeline/seeds.py",
+        'unit = "n.unit" if beside is None else dialect.as_text("n.unit")',
+        'unit = "n.unit" if beside is None else "s.unit"',
+        "pipeline/test_seeds_linked.py -k nobody_else",
+    ),
+    Mutant(
+        "a second table multiplies the rows of a unit",
+        "pipeline/seeds.py",
+        "SELECT unit FROM {looked} AS n WHERE",
+        "SELECT unit FROM {looked} AS n UNION ALL SELECT unit FROM {looked} AS n WHERE",
+        "pipeline/test_seeds_linked.py -k multiplies",
+    ),
+    Mutant(
+        "a second table may be of another dataset",
+        "curator/observations.py",
+        "if second.dataset != self.dataset:",
+        "if False:",
+        "pipeline/test_seeds_linked.py -k one_dataset",
     ),
     Mutant(
         "a seed counts rows instead of different features",

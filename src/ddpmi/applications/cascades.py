@@ -1,7 +1,7 @@
 """Cascades: several releases, called folds, on one ledger; a fold may label units by the best features of an earlier one.
 
 A `Cascade` describes all folds, their plans and their total cost before any row is read; it may come from a TOML file.
-`cascade` runs the folds in order.
+`cascade` runs the folds in order, and repeats them as long as they find something new, if that is asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ddpmi.applications.expansion import made_folder, seed_plan
 from ddpmi.curator.door import as_ledger, check_fit, release
 from ddpmi.errors import BudgetExceeded, InputError, ReleaseError, check_count
 from ddpmi.pipeline.bounds import Bounds, dataset_name
-from ddpmi.pipeline.seeds import Seed, check_reachable, seed_names, top_features
+from ddpmi.pipeline.seeds import SEED, Seed, check_reachable, seed_names, top_features
 from ddpmi.pipeline.steps import Expression
 from ddpmi.planning.forecasts import units_needed
 from ddpmi.planning.plan import Plan
@@ -27,7 +27,7 @@ from ddpmi.rankings.ranking import rank
 from ddpmi.text import read_toml, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ddpmi._typing import Progress, Target
     from ddpmi.curator.observations import Observations
@@ -42,13 +42,44 @@ _ROLES = ("unit", "feature", "label", "value", "seed_column")
 _BOUNDS = tuple(entry.name for entry in fields(Bounds))
 _PLAN = tuple(entry.name for entry in fields(Plan) if entry.name not in ("budget", "bounds"))
 _BUDGET = ("epsilon", "delta")
-_OWN = ("name", "data", "where", "encoding", "dataset", "seed", "from", "of", "top", "at_least", "keep_seed", *_ROLES)
-_HEAD = ("id", "ledger", "output", "common_person", "defaults", "fold")
+_USE = ("seed", "from", "of", "top", "at_least", "keep_seed", "within")
+_OWN = ("name", "data", "where", "encoding", "dataset", *_USE, *_ROLES)
+_LOOKUP = ("data", "unit", "feature", "where", "encoding")
+_HEAD = ("id", "ledger", "output", "common_person", "repeat", "defaults", "fold")
 #: Epsilons add up only among Laplace releases. Together with Gaussian ones a Laplace release is charged in zCDP, which costs
 #: more.
 MIXED = (
     "Laplace and Gaussian folds together cost more than this in a ledger: mechanism = 'gaussian' for all costs less."
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """A table in which a seed is looked up, and which no fold ranks."""
+
+    data: Any = field(repr=False)
+    """The data, as for `observe`."""
+    unit: str | Expression | None = None
+    """The column that names the same units as the unit of the fold."""
+    feature: str | Expression | None = None
+    """The column in which the seed is looked for."""
+    where: str | None = None
+    """As for `observe`."""
+    encoding: str | None = None
+    """The encoding of text files; None for UTF-8."""
+
+    def observe(self, dataset: str) -> Observations:
+        """Return the observations of the table, in the fold's dataset. Reads the schema and no row."""
+        from ddpmi.curator.observations import observe
+
+        return observe(
+            self.data,
+            unit=self.unit,
+            feature=self.feature,
+            where=self.where,
+            encoding=self.encoding,
+            dataset=dataset,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +120,8 @@ class Fold:
     """Rank the seed's own features too."""
     seed_column: str | Expression | None = None
     """The column that holds the seed's features; None for the feature column."""
+    within: str | Lookup | None = None
+    """The table in which the seed is looked up by the unit: a fold's name for that fold's table, or a table of its own."""
 
     def __post_init__(self) -> None:
         _check_name("The name of a fold", self.name)
@@ -100,7 +133,8 @@ class Fold:
                 f"Fold {self.name!r} takes its labels from more than one place.",
                 hint="give one of label (a column), seed (features) and from (an earlier fold)",
             )
-        if not self.seeded and (self.seed_column is not None or self.at_least != 1 or self.keep_seed):
+        used = self.seed_column is not None or self.at_least != 1 or self.keep_seed or self.within is not None
+        if not self.seeded and used:
             raise InputError(
                 f"Fold {self.name!r} has settings for a seed, but no seed.",
                 hint="seed = ['ReactJS'], or leave them out",
@@ -122,6 +156,7 @@ class Fold:
             **dict.fromkeys(("where", "encoding", "after", "of"), ((str,), "a text")),
             **dict.fromkeys(_ROLES, ((str, Expression), "a column or {sql = '...'}")),
             "keep_seed": ((bool,), "true or false"),
+            "within": ((str, Lookup), "the name of a fold or {data = '...', unit = '...', feature = '...'}"),
         }
         for name, (types, words) in kinds.items():
             if (given := getattr(self, name)) is not None and not isinstance(given, types):
@@ -141,6 +176,15 @@ class Fold:
 
     def labels(self) -> str:
         """Return in words where the labels come from."""
+        return self._who() + self._where()
+
+    def _where(self) -> str:
+        if self.within is None:
+            return ""
+        table = f"the table of fold {self.within!r}" if isinstance(self.within, str) else "another table"
+        return f"; the seed is looked up in {table}"
+
+    def _who(self) -> str:
         if self.after is not None:
             source = f"the {self.top} best features of fold {self.after!r}"
             return f"those who show at least {self.at_least} of {source}, against the rest"
@@ -158,37 +202,63 @@ class Fold:
         roles = {role: getattr(self, role) for role in ("unit", "feature", "label", "value")}
         return observe(self.data, **roles, where=self.where, encoding=self.encoding, dataset=self.dataset)
 
-    def labelled(self, obs: Observations, names: Iterable[str]) -> Observations:
-        """Label the data by the seed, if there is one."""
-        if not self.seeded:
-            return obs
-        return obs.label_by(feature=names, at_least=self.at_least, keep_seed=self.keep_seed, column=self.seed_column)
-
-    def labelled_for_checks(self, obs: Observations) -> Observations:
-        """Label the data for checks before the run: one invented feature replaces those of the earlier fold."""
-        if self.after is None:
-            return self.labelled(obs, self.names())
-        return obs.label_by(feature="a stand-in", keep_seed=self.keep_seed, column=self.seed_column)
-
-    def check_seed_column(self, obs: Observations, earlier: Observations) -> None:
-        """Refuse a seed that cannot occur: its features come from another column than the one they are looked for in.
+    def labelled(self, obs: Observations, names: Iterable[str], second: Observations | None = None) -> Observations:
+        """Label the data by the seed, if there is one.
 
         Args:
             obs: The fold's data.
-            earlier: The data of the fold that the seed comes from.
+            names: The features of the seed.
+            second: The table in which the seed is looked up; None for the fold's own.
         """
-        if self.seed_column is not None or obs.feature_role == earlier.feature_role:
+        if not self.seeded:
+            return obs
+        looked = obs if second is None else second
+        # To look in the feature column is what happens without a column; then the seed's own rows are dropped.
+        column = None if (self.seed_column, False) == looked.feature_role else self.seed_column
+        return obs.label_by(
+            feature=names, at_least=self.at_least, keep_seed=self.keep_seed, column=column, within=second
+        )
+
+    def check_common_unit(self, obs: Observations, second: Observations, *, declared: bool) -> None:
+        """Refuse a second table with another unit column, unless the owner declares that both name the same people.
+
+        Args:
+            obs: The fold's data.
+            second: The table in which the seed is looked up.
+            declared: Whether the owner does.
+        """
+        # proof: label-by.linked
+        if not declared and obs.unit_role != second.unit_role:
+            raise InputError(
+                f"Fold {self.name!r} ranks units by {obs.unit_name} and looks its seed up by {second.unit_name}.",
+                hint="common_person = true for the cascade, if these columns name the same people",
+            )
+
+    def check_seed_column(self, looked: Observations, earlier: Observations, *, same_table: bool) -> None:
+        """Refuse a seed that cannot occur: it is looked for in another column or table than its features come from.
+
+        Args:
+            looked: The data in which the seed is looked for.
+            earlier: The data of the fold that the seed comes from.
+            same_table: Whether both are of one table, or the owner has named the table.
+        """
+        if self.seed_column is not None or (same_table and looked.feature_role == earlier.feature_role):
             return
         here, there = (
-            repr(name) if not made else "an expression" for name, made in (obs.feature_role, earlier.feature_role)
+            repr(name) if not made else "an expression" for name, made in (looked.feature_role, earlier.feature_role)
         )
         name, made = earlier.feature_role
+        column = "{sql = '...'}, which gives the seed's features" if made else repr(name)
+        if not same_table:
+            raise InputError(
+                f"Fold {self.name!r} starts from fold {self.after!r}, which ranks {there} of another table: "
+                f"it does not say in which table the seed is looked up.",
+                hint=f"within = {self.after!r}, or seed_column = {column} where this table has it",
+            )
         raise InputError(
-            f"Fold {self.name!r} ranks {here}, but starts from fold {self.after!r}, which ranks {there}: "
+            f"Fold {self.name!r} looks for its seed in {here}, but starts from fold {self.after!r}, which ranks {there}: "
             f"no unit would show the seed.",
-            hint=f"seed_column = {name!r}"
-            if not made
-            else "seed_column = {sql = '...'} that gives the seed's features",
+            hint=f"seed_column = {column}",
         )
 
 
@@ -206,13 +276,22 @@ class Cascade:
     """The ledger of all folds; None where it is given later."""
     output: Path | None = None
     """The folder of all releases; None where it is given later."""
+    repeat: int = 1
+    """The most rounds. In a later round a fold with a given seed starts from the last fold of the round before."""
 
     def __post_init__(self) -> None:
         _check_name("The id of a cascade", self.id)
         object.__setattr__(self, "folds", tuple(self.folds))
         if not self.folds:
             raise InputError("A cascade needs at least one fold.", hint="[[fold]]")
-        seen: set[str] = set()
+        check_count("repeat", self.repeat)
+        self._check_names()
+        if self.repeat > 1:
+            self._check_repeatable()
+
+    def _check_names(self) -> None:
+        """Refuse names that stand for nothing, or for two folds."""
+        names, seen = {fold.name for fold in self.folds}, set[str]()
         for fold in self.folds:
             if fold.name in seen:
                 raise InputError(f"Two folds are called {fold.name!r}.", hint="give each fold its own name")
@@ -221,7 +300,49 @@ class Cascade:
                     f"Fold {fold.name!r} starts from {fold.after!r}, which is no earlier fold.",
                     hint=f"from = {min(seen)!r}" if seen else "seed = ['ReactJS']",
                 )
+            if isinstance(fold.within, str) and fold.within not in names:
+                raise InputError(
+                    f"Fold {fold.name!r} looks its seed up in the table of {fold.within!r}, which is no fold.",
+                    hint=f"within = {min(names)!r}, or within = {{data = '...', unit = '...', feature = '...'}}",
+                )
             seen.add(fold.name)
+
+    def _check_repeatable(self) -> None:
+        """Refuse folds that a second round would release unchanged, and names that it would use twice."""
+        for fold in self.folds:
+            if not fold.seeded:
+                raise InputError(
+                    f"Fold {fold.name!r} takes its labels from a column, so each round would release the same again.",
+                    hint="repeat = 1, or a seed for each fold",
+                )
+        later = [fold.name for number in range(1, self.repeat + 1) for fold in self.round(number)]
+        twice = next((name for name in later if later.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(
+                f"A fold is called {twice!r}, as a fold of a later round would be.", hint="give it another name"
+            )
+
+    def round(self, number: int) -> tuple[Fold, ...]:
+        """Return the folds of a round; those of later rounds have its number behind their names.
+
+        Args:
+            number: The number of the round, from 1.
+
+        >>> plan = Plan(budget=Budget(1, 1e-7), bounds=Bounds(pairs=1))
+        >>> spec = Cascade(id="iot", folds=(Fold(name="words", data="a.csv", plan=plan, seed="iot"),), repeat=2)
+        >>> [(fold.name, fold.after) for fold in spec.round(2)]
+        [('words-2', 'words')]
+        """
+        return tuple(self._again(fold, number) for fold in self.folds) if number > 1 else self.folds
+
+    def _again(self, fold: Fold, number: int) -> Fold:
+        name = f"{fold.name}-{number}"
+        if fold.after is not None:
+            return replace(fold, name=name, after=f"{fold.after}-{number}")
+        last = self.folds[-1]
+        before = last.name if number == 2 else f"{last.name}-{number - 1}"  # noqa: PLR2004 - the first has no number
+        own = _identity(fold.data) == _identity(last.data) and fold.feature == last.feature
+        return replace(fold, name=name, seed=None, after=before, seed_column=None, within=None if own else last.name)
 
     def release_id(self, fold: Fold) -> str:
         """Return the id of a fold's release, from given names alone.
@@ -253,32 +374,63 @@ class Cascade:
             id=given["id"],
             folds=tuple(_fold(common | fold, file.parent) for fold in folds),
             common_person=given.get("common_person", False),
+            repeat=given.get("repeat", 1),
             **places,
         )
 
     def observe(self) -> list[Observations]:
-        """Return the observations of all folds, checked against their plans. Reads schemas and no row.
+        """Return the observations of the folds of one round, checked against all plans. Reads schemas and no row.
 
         Raises:
             InputError: A fold cannot run, or folds that protect different columns share a dataset.
         """
         found = [fold.observe() for fold in self.folds]
-        for fold, obs in zip(self.folds, found, strict=True):
-            check_fit(fold.labelled_for_checks(obs), fold.plan)
-        places = {fold.name: obs for fold, obs in zip(self.folds, found, strict=True)}
-        for fold in self.folds:
-            if fold.after is not None:
-                fold.check_seed_column(places[fold.name], places[fold.after])
+        for number in range(1, min(self.repeat, 2) + 1):
+            for fold, obs in zip(self.round(number), found, strict=True):
+                self._check_fold(fold, obs, found)
         # proof: label-by.folds
         units = [(obs.dataset, str(obs.columns.unit)) for obs in found]
-        named = ["an expression" if obs.unit_is_expression else repr(obs.columns.unit) for obs in found]
+        self._check_datasets(units)
         if len(set(units)) == 1:
             return found
-        self._check_datasets(units)
-        return [replace(obs, notes=(*obs.notes, self._note(unit))) for obs, unit in zip(found, named, strict=True)]
+        return [replace(obs, notes=(*obs.notes, self._note(obs.unit_name))) for obs in found]
+
+    def second(self, fold: Fold, found: Sequence[Observations]) -> Observations | None:
+        """Return the table in which a fold's seed is looked up; None for its own.
+
+        Args:
+            fold: The fold.
+            found: The observations of the folds of one round.
+        """
+        if isinstance(fold.within, str):
+            return found[[one.name for one in self.folds].index(fold.within)]
+        return None if fold.within is None else fold.within.observe(fold.dataset)
+
+    def _check_fold(self, fold: Fold, obs: Observations, found: Sequence[Observations]) -> None:
+        """Refuse a fold that cannot work. Before the run, one invented feature replaces those of an earlier fold."""
+        second = self.second(fold, found)
+        if second is not None:
+            fold.check_common_unit(obs, second, declared=self.common_person)
+        if fold.after is None:
+            check_fit(fold.labelled(obs, fold.names(), second), fold.plan)
+            return
+        check_fit(replace(fold, at_least=1).labelled(obs, ("a stand-in",), second), fold.plan)
+        place = self.place(fold.after)
+        same = second is not None or _identity(fold.data) == _identity(self.folds[place].data)
+        fold.check_seed_column(obs if second is None else second, found[place], same_table=same)
+
+    def place(self, name: str) -> int:
+        """Return the place in a round of a fold of any round."""
+        rounds = (self.round(number) for number in range(1, self.repeat + 1))
+        return next(place for folds in rounds for place, fold in enumerate(folds) if fold.name == name)
 
     def _check_datasets(self, units: list[tuple[str, str]]) -> None:
         """Refuse one dataset for different unit columns, and two datasets for one table."""
+        accounts = {
+            (_identity(table), unit, dataset)
+            for fold, (dataset, unit) in zip(self.folds, units, strict=True)
+            for table in (fold.data, *([fold.within.data] if isinstance(fold.within, Lookup) else []))
+        }
         if self.common_person:
             if len({dataset for dataset, _ in units}) > 1:
                 raise InputError(
@@ -291,9 +443,6 @@ class Cascade:
                 "Folds with different unit columns share a dataset, so the ledger could not tell whose budget they spend.",
                 hint="dataset = '...' for each, or common_person = true if these columns name the same people",
             )
-        accounts = {
-            (_identity(fold.data), unit, dataset) for fold, (dataset, unit) in zip(self.folds, units, strict=True)
-        }
         if len(accounts) > len({(place, unit) for place, unit, _ in accounts}):
             raise InputError(
                 "One table is under two datasets, so its units would be charged in separate accounts.",
@@ -310,7 +459,8 @@ class Cascade:
 
     def explain(self) -> str:
         """Describe all folds and what they cost together. Reads nothing."""
-        lines = [f"Cascade {self.id}: {len(self.folds)} {'fold' if len(self.folds) == 1 else 'folds'}"]
+        rounds = "" if self.repeat == 1 else f" in at most {self.repeat} rounds"
+        lines = [f"Cascade {self.id}: {len(self.folds)} {'fold' if len(self.folds) == 1 else 'folds'}{rounds}"]
         totals: dict[str, list[Budget]] = {}
         for number, fold in enumerate(self.folds, start=1):
             budget = fold.plan.budget
@@ -323,10 +473,18 @@ class Cascade:
                 f"    labels: {fold.labels()}",
                 f"    noise: {fold.plan.mechanism_name}, {needed or 'every listed pair is released'}; release id {self.release_id(fold)}",
             ]
+        if self.repeat > 1:
+            first = next(fold.name for fold in self.folds if fold.after is None)
+            lines += [
+                f"  Later rounds: {first!r} starts from what {self.folds[-1].name!r} found in the round before.",
+                "  A seed then has all features found so far. The rounds end when one finds nothing new that is clear of",
+                "  the noise, or when the ledger cannot cover the next one.",
+            ]
+        most = "" if self.repeat == 1 else f"At most, for {self.repeat} rounds: "
         for dataset, parts in totals.items():
-            epsilon = sum((part.epsilon for part in parts), Fraction(0))
-            delta = sum((part.delta for part in parts), Fraction(0))
-            lines.append(f"Total of dataset {dataset!r}: epsilon={shortest(epsilon)}, delta={shortest(delta)}")
+            epsilon = sum((part.epsilon for part in parts), Fraction(0)) * self.repeat
+            delta = sum((part.delta for part in parts), Fraction(0)) * self.repeat
+            lines.append(f"{most}Total of dataset {dataset!r}: epsilon={shortest(epsilon)}, delta={shortest(delta)}")
             if len({fold.plan.mechanism_name for fold in self.folds if fold.dataset == dataset}) > 1:
                 lines.append(MIXED)
         if len(totals) > 1:
@@ -392,20 +550,19 @@ def each_fold(
     place = whole.output if to is None else Path(to)
     if place is None:
         raise InputError("The cascade names no folder for its releases.", hint="output = 'iot.cascade' in its file")
-    folder, rankings = made_folder(place), dict[str, Any]()
-    for fold, obs in zip(whole.folds, observed, strict=True):
+    folder, found = made_folder(place), _Found(spec=whole)
+
+    def made(fold: Fold, obs: Observations) -> Folded:
         resumed = _is_done(whole, fold, account, folder)
         try:
             # proof: label-by.adaptive
-            names = fold.names() if fold.after is None else _best(rankings[fold.after], fold)
-            labelled = fold.labelled(obs, names)
-            target, name = folder / fold.name, whole.release_id(fold)
+            names = fold.names() if fold.after is None else found.seed(fold)
             drawn = release(
-                labelled,
+                fold.labelled(obs, names, whole.second(fold, observed)),
                 fold.plan,
                 ledger=account,
-                to=target,
-                release_id=name,
+                to=folder / fold.name,
+                release_id=whole.release_id(fold),
                 who=who,
                 why=why,
                 progress=progress,
@@ -415,22 +572,95 @@ def each_fold(
                 f"This was fold {fold.name!r}; the releases of earlier folds stay usable, and are not charged again."
             )
             raise
-        rankings[fold.name] = rank(drawn)
-        yield Folded(fold=fold, release=drawn, ranking=rankings[fold.name], resumed=resumed)
+        return Folded(fold=fold, release=drawn, ranking=rank(drawn), resumed=resumed)
+
+    for number in range(1, whole.repeat + 1):
+        if number > 1 and not (found.something_new() and is_affordable(whole, account, number=number)):
+            return
+        for fold, obs in zip(whole.round(number), observed, strict=True):
+            done = made(fold, obs)
+            found.add(done)
+            yield done
 
 
-def check_affordable(spec: Cascade, ledger: Ledger) -> None:
-    """Refuse a cascade whose folds together cost more than is left, before the first is charged.
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """What the folds of a cascade have found so far."""
+
+    spec: Cascade
+    rankings: dict[int, list[Ranking]] = field(default_factory=dict)
+    """Place of a fold in its round -> its ranking in each round so far."""
+
+    def add(self, done: Folded) -> None:
+        """Take note of a fold that is done."""
+        self.rankings.setdefault(self.spec.place(done.fold.name), []).append(done.ranking)
+
+    def seed(self, fold: Fold) -> list[str]:
+        """Return the features from which a fold starts.
+
+        Raises:
+            InputError: Too few were released.
+        """
+        after = str(fold.after)
+        place = self.spec.place(after)
+        if self.spec.repeat == 1:
+            names = top_features(self.rankings[place][0], fold.top, label=fold.of)
+        else:
+            # A fold that starts from itself keeps the seed it was given.
+            own = self.spec.folds[place].names() if place == self.spec.place(fold.name) else ()
+            names = list(dict.fromkeys((*own, *_clear(self.rankings[place], fold))))
+        if len(names) < fold.at_least:
+            raise InputError(
+                f"Fold {after!r} released {len(names)} features that stand out by presence, too few for {fold.name!r}.",
+                hint=f"start {fold.name!r} from a seed, or raise the epsilon of {after!r}",
+            )
+        return names
+
+    def something_new(self) -> bool:
+        """Tell whether the last round found a feature, for a fold to start from, that no earlier round had found."""
+        for fold in self.spec.round(2):
+            rankings = self.rankings[self.spec.place(str(fold.after))]
+            if set(_clear(rankings, fold)) - set(_clear(rankings[:-1], fold)):
+                return True
+        return False
+
+
+def _clear(rankings: Sequence[Ranking], fold: Fold) -> list[str]:
+    """Return the features of all rounds that a repeated fold starts from: the best that are clear of the noise."""
+    label = SEED if fold.of is None else fold.of
+    found: dict[str, None] = {}
+    for ranking in rankings:
+        rows = ranking.top(fold.top, per="label", direction="presence").to_dicts()
+        found |= dict.fromkeys(str(row["feature"]) for row in rows if row["label"] == label and row["clear"])
+    return list(found)
+
+
+def is_affordable(spec: Cascade, ledger: Ledger, *, number: int) -> bool:
+    """Tell whether the ledger can cover a round in full."""
+    try:
+        check_affordable(spec, ledger, number=number)
+    except BudgetExceeded:
+        return False
+    return True
+
+
+def check_affordable(spec: Cascade, ledger: Ledger, *, number: int = 1) -> None:
+    """Refuse a round whose folds together cost more than is left, before the first is charged.
+
+    Args:
+        spec: The cascade.
+        ledger: The ledger of all folds.
+        number: The number of the round.
 
     Raises:
         BudgetExceeded: They cost more.
     """
-    limit = Limit.of(ledger.limit)
-    for dataset in dict.fromkeys(fold.dataset for fold in spec.folds):
+    limit, folds = Limit.of(ledger.limit), spec.round(number)
+    for dataset in dict.fromkeys(fold.dataset for fold in folds):
         total = Total()
         for entry in ledger.status(dataset).entries:
             total = total.plus(entry.cost)
-        for fold in spec.folds:
+        for fold in folds:
             if fold.dataset != dataset or ledger.find(spec.release_id(fold)) is not None:
                 continue
             if not admits(limit, total, fold.plan.cost):
@@ -470,16 +700,6 @@ def _is_done(spec: Cascade, fold: Fold, ledger: Ledger, folder: Path) -> bool:
     return True
 
 
-def _best(ranking: Ranking, fold: Fold) -> list[str]:
-    names = top_features(ranking, fold.top, label=fold.of)
-    if len(names) < fold.at_least:
-        raise InputError(
-            f"Fold {fold.after!r} released {len(names)} features that stand out by presence, too few for {fold.name!r}.",
-            hint=f"start {fold.name!r} from a seed, or raise the epsilon of {fold.after!r}",
-        )
-    return names
-
-
 def _check_head(given: Mapping[str, Any]) -> None:
     """Refuse settings of the whole cascade that have another type."""
     for key in ("ledger", "output"):
@@ -502,14 +722,32 @@ def _fold(given: Mapping[str, Any], folder: Path) -> Fold:
             f"Fold {given.get('name', '')!r} lacks {missing[0]}.",
             hint=f"{missing[0]} = ... in the fold or in [defaults]",
         )
+    if "cap" in given:
+        check_count("cap", given["cap"])  # in Python 0 leaves it out; in a file it is a mistake
     plan = Plan(
         budget=Budget(given["epsilon"], given["delta"]),
         bounds=Bounds(**{key: given[key] for key in _BOUNDS if key in given}),
         **{key: given[key] for key in _PLAN if key in given},
     )
-    rest = {key: given[key] for key in _OWN if key in given and key not in ("data", "from", *_ROLES)}
+    rest = {key: given[key] for key in _OWN if key in given and key not in ("data", "from", "within", *_ROLES)}
     roles = {key: _role(given[key]) for key in _ROLES if key in given}
-    return Fold(plan=plan, data=_placed(given["data"], folder), after=given.get("from"), **roles, **rest)
+    within = _lookup(given.get("within"), folder)
+    return Fold(plan=plan, data=_placed(given["data"], folder), after=given.get("from"), within=within, **roles, **rest)
+
+
+def _lookup(given: Any, folder: Path) -> Any:
+    """Return a table in which a seed is looked up, or the name of a fold as it is."""
+    if not isinstance(given, dict):
+        return given
+    _check_keys("within", given, _LOOKUP)
+    if "data" not in given:
+        raise InputError("The table of a seed lacks data.", hint="within = {data = 'papers.parquet', unit = 'author'}")
+    for key in ("where", "encoding"):
+        if not isinstance(given.get(key, ""), str):
+            raise InputError(f"{key} of within must be a text, got {shortened(given[key])}.", hint=f"{key} = '...'")
+    roles = {key: _role(given[key]) for key in ("unit", "feature") if key in given}
+    rest = {key: given[key] for key in ("where", "encoding") if key in given}
+    return Lookup(data=_placed(given["data"], folder), **roles, **rest)
 
 
 def _role(given: Any) -> Any:

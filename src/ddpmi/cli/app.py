@@ -1,6 +1,7 @@
 """The program ``ddpmi``: its commands, and the exit code of each way to end.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 130 interrupted. With ``--log json`` every command writes events
+to stderr instead of messages.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
-from ddpmi.cli import interrupts
+from ddpmi.cli import interrupts, log
 from ddpmi.cli.commands import (
     cascade,
     compare,
@@ -21,6 +22,7 @@ from ddpmi.cli.commands import (
     exact,
     expand,
     expunge,
+    imports,
     init,
     ledger,
     plan,
@@ -29,6 +31,7 @@ from ddpmi.cli.commands import (
     release,
     report,
     run,
+    segment,
 )
 from ddpmi.cli.output import example, plain_warnings, say_error, silence
 from ddpmi.errors import BudgetExceeded, DdpmiError, InputError
@@ -62,8 +65,8 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 for _command in (
-    *(demo, init, run, plan, release, exact, expunge),
-    *(rank, compare, report, receipt, expand, cascade, ledger),
+    *(demo, init, imports, run, plan, release, exact, expunge),
+    *(rank, compare, report, receipt, expand, cascade, segment, ledger),
 ):
     _command.register(app)
 
@@ -80,12 +83,18 @@ def execute(arguments: Sequence[str] | None = None) -> int:
     >>> execute(["ledger", "show", "no.ledger"])
     2
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    code = _code_of(list(sys.argv[1:] if arguments is None else arguments))
+    log.put_end(code)
+    return code
+
+
+def _code_of(words: list[str]) -> int:
+    """Run one command, print how it failed, and return the exit code."""
     if not logging.root.handlers:
         # Libraries may log rows, and Spark's gateway logs tracebacks at Ctrl-C. Errors are printed below.
         logging.root.addHandler(logging.NullHandler())
     try:
-        return _run(words)
+        return _run(log.take_option(words))
     except BaseException as error:  # noqa: BLE001 - a traceback may quote rows
         if interrupts.was_interrupted(error):
             say_error("Interrupted.", notes=_notes_of(error))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".parq", ".pq")
+_GROUPS_HINT = "a CSV file with a head and two columns, the feature and its group"
 _HINT = "name a file with one key per line, or leave {option} out"
 
 
@@ -58,6 +59,66 @@ def read_keys(file: Path, option: str) -> list[str]:
     if not keys:
         raise InputError(f"{option}: {file} holds no key, so nothing could be released.", hint=hint)
     return keys
+
+
+def read_groups(file: Path, option: str) -> dict[str, str]:
+    r"""Read a public list of features and their groups: two columns, the feature and then its group.
+
+    Args:
+        file: The file. .parquet has two columns of text; .tsv and others have a head and two columns.
+        option: The option that names the file, for messages.
+
+    Raises:
+        InputNotFound: There is no file.
+        InputError: The file does not have two columns, or gives one feature two groups.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "groups.csv"
+    ...     _ = file.write_bytes(b"site,kind\nirctc.co.in,travel\n")
+    ...     read_groups(file, "--groups")
+    {'irctc.co.in': 'travel'}
+    """
+    if not file.exists() or file.is_dir():
+        raise InputNotFound(f"{option}: there is no file {file}.", hint=_GROUPS_HINT)
+    ending = file.suffix.lower()
+    rows = _two_columns(file, option) if ending in _PARQUET else _two_cells(_text(file, option), option, ending)
+    found: dict[str, str] = {}
+    for number, (feature, group) in enumerate(rows, start=1):
+        if found.setdefault(feature, group) != group:
+            raise InputError(
+                f"{option}: row {number} gives a feature another group than before.", hint="one group for each feature"
+            )
+    if not found:
+        raise InputError(f"{option}: {file} names no group.", hint=_GROUPS_HINT)
+    return found
+
+
+def _two_cells(text: str, option: str, ending: str) -> list[tuple[str, str]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_DELIMITERS.get(ending, ","), strict=True)
+    try:
+        rows = [row for row in list(reader)[1:] if row]
+    except csv.Error:
+        raise InputError(f"{option}: line {reader.line_num} is not CSV.", hint=_GROUPS_HINT) from None
+    wrong = next((number for number, row in enumerate(rows, start=2) if len(row) != 2 or not row[1]), None)  # noqa: PLR2004
+    if wrong is not None:
+        raise InputError(f"{option}: line {wrong} does not have a feature and its group.", hint=_GROUPS_HINT)
+    return [(feature, group) for feature, group in rows]
+
+
+def _two_columns(file: Path, option: str) -> list[tuple[str, str]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(file, partitioning=None)
+        columns = [column.to_pylist() for column in table.columns]
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        raise InputError(f"{option}: {file} is not a Parquet file.", hint=_GROUPS_HINT) from None
+    if len(columns) != 2 or not all(isinstance(name, str) for column in columns for name in column):  # noqa: PLR2004
+        raise InputError(f"{option}: {file} must have two columns of text without NULL.", hint=_GROUPS_HINT)
+    return list(zip(*columns, strict=True))
 
 
 def _text(file: Path, option: str) -> str:

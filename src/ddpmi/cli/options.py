@@ -103,11 +103,11 @@ class ColumnOptions:
     """Which column holds what."""
 
     unit: Annotated[str | None, Parameter(name=["--unit", "--id"], metavar="NAME")] = None
-    """Column that identifies the unit, whose privacy is protected. The default is a column called unit or id."""
+    """Column that identifies the unit, whose privacy is protected. The default is a column called unit, id, user_id or alike."""
     feature: Annotated[str | None, Parameter(metavar="NAME")] = None
-    """Column with the features, which are ranked. The default is a column called feature."""
+    """Column with the features, which are ranked. The default is a column called feature or item."""
     label: Annotated[str | None, Parameter(name=["--label", "--partition"], metavar="NAME")] = None
-    """Column with the label, the group of a row. The default is a column called label or partition."""
+    """Column with the label, the group of a row. The default is a column called label, partition or group."""
     value: Annotated[str | None, Parameter(name=["--value", "--observation"], metavar="NAME")] = None
     """Column with a number for each row. Without it each (unit, feature, label) counts 1."""
     unit_sql: Annotated[str | None, Parameter(metavar="SQL")] = None

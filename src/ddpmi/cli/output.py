@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
+from ddpmi.cli import log
 from ddpmi.text import printable
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def program() -> str:
 
 def say(text: str) -> None:
     """Print a message to stderr. If nobody can read it, the command goes on: its exit code says how it ended."""
+    if log.is_on():
+        return
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
@@ -102,6 +105,7 @@ def silence(stream: TextIO) -> None:
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print a warning of the library as one line."""
+    log.put_event("warning", text=printable(str(message)))
     say(f"Warning: {printable(str(message))}")
 
 
@@ -123,6 +127,7 @@ def plain_warnings() -> Iterator[None]:
 
 def say_error(message: str, hint: str | None = None, notes: Iterable[str] = ()) -> None:
     """Print what went wrong, notes about the budget, and what to do."""
+    log.put_event("error", text=message, hint=hint, notes=list(notes := tuple(notes)))
     lines = [f"Error: {message}", *notes]
     if hint is not None:
         lines.append(f"Hint: {hint}")
@@ -260,6 +265,7 @@ class Progress:
         self._bar: RichProgress | None = None
         self._stage = ""
         self._quiet = not sys.stderr.isatty()
+        self._stages = log.Stages()
 
     def __enter__(self) -> Self:
         return self
@@ -267,12 +273,14 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stages.end()
         if self._bar is not None:
             self._bar.stop()
 
     def __call__(self, stage: str, fraction: float | None) -> None:
         """Show the stage and how much of it is done."""
-        if self._quiet or time.monotonic() - self._start < _PATIENCE:
+        self._stages.enter(stage)
+        if log.is_on() or self._quiet or time.monotonic() - self._start < _PATIENCE:
             return
         if self._bar is None:
             self._bar = _new_bar()

@@ -126,6 +126,23 @@ def checked_key(source: Source, given: str | Expression) -> tuple[str, ...]:
     return tuple(reads)
 
 
+def check_same_units(here: tuple[Kind, str], there: tuple[Kind, str]) -> None:
+    """Refuse two types of units that no text has in common.
+
+    Args:
+        here: Kind and type of the unit of the rows.
+        there: Kind and type of the unit of the second table.
+
+    >>> check_same_units(("integer", "BIGINT"), ("text", "VARCHAR"))
+    """
+    kinds = {here[0], there[0]}
+    if len(kinds) > 1 and not kinds & {"text", "untyped"}:
+        raise SchemaError(
+            f"The unit of the rows has type {here[1]} and that of the table of the seed {there[1]}: no unit is in both.",
+            hint="name columns that hold the same ids in both tables",
+        )
+
+
 def check_types(columns: Columns, schema: Schema, *, counted: bool = False) -> None:
     """Refuse keys of types without one canonical text, and values that are no numbers."""
     for role, name in columns.named().items():

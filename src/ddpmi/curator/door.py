@@ -554,9 +554,9 @@ def check_fit(obs: Observations, plan: Plan) -> None:
         _check_seed(plan)
     check_counting(plan)
     _check_value(obs, plan.bounds, units=plan.ignores_values)
-    if obs.source.query is not None and not plan.row_local:
+    if obs.query is not None and not plan.row_local:
         raise InputError(
-            f"The data is a {obs.source.query}, which may hide a LIMIT, a window or a join across units.",
+            f"The data is a {obs.query}, which may hide a LIMIT, a window or a join across units.",
             hint=Hint(
                 do="if each row depends on one unit's records alone, say so",
                 python="Plan(..., row_local=True)",

@@ -186,7 +186,7 @@ def origin_of(obs: Observations, engine: Engine) -> Origin:
         engine=obs.source.engine,
         version=engine.version,
         relies_on=tuple(obs.relies_on),
-        filtered=obs.where is not None,
+        filtered=obs.where is not None or (obs.within is not None and obs.within.where is not None),
         columns=obs.column_names,
     )
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.curator.columns import check_types, checked_key, listing, named_roles
-from ddpmi.engines import open_source
+from ddpmi.curator.columns import check_same_units, check_types, checked_key, listing, named_roles
+from ddpmi.engines import Beside, open_source
 from ddpmi.errors import Hint, InputError, SchemaError
 from ddpmi.pipeline.bounds import dataset_name
 from ddpmi.pipeline.seeds import SEED_LABELS, SHOWN, Seed, seed_names
@@ -31,6 +31,10 @@ _HANDED_OVER = (
     "and that the types of its columns were not guessed from rows."
 )
 _ENFORCED = "The database keeps no two rows of one (unit, feature, label), by a unique index or a primary key, so none are merged."
+_SAME_UNITS = (
+    "The owner declares that the unit of the rows ({here}) and the unit of the table in which the seed is looked up "
+    "({there}) name the same units. The promise is for all rows of a unit in both tables."
+)
 _COUNTED_ONCE = "The owner declares that each unit was counted once, in one row."
 
 
@@ -54,12 +58,15 @@ class Observations:
     """Makes the labels, in place of a column."""
     asked: str | None = field(default=None, repr=False)
     """The query of a database that gives the rows. Its text is never shown."""
+    within: Observations | None = field(default=None, repr=False)
+    """The second table, in which the seed is looked up; None for these rows."""
     notes: tuple[str, ...] = ()
     """Further declarations that a receipt must list."""
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{role}={name!r} {self.schema[name][1]}" for role, name in self.columns.named().items())
         listed += "" if self.seed is None else f", label={' or '.join(map(repr, reversed(SEED_LABELS)))} by a seed"
+        listed += "" if self.within is None else " within another table"
         kept = ", where=..." if self.where is not None else ""
         text = "" if self.source.encoding is None else f", encoding={self.source.encoding!r}"
         return f"Observations({listed}; dataset={self.dataset!r}, engine={self.source.engine!r}{text}{kept})"
@@ -84,6 +91,21 @@ class Observations:
         return "unit" in self.columns.expressions
 
     @property
+    def unit_name(self) -> str:
+        """The unit's column for messages and receipts, without the text of an expression."""
+        return "an expression" if self.unit_is_expression else repr(self.columns.unit)
+
+    @property
+    def unit_role(self) -> tuple[str, bool]:
+        """The column or expression of the unit, and whether it is an expression."""
+        return str(self.columns.unit), self.unit_is_expression
+
+    @property
+    def query(self) -> str | None:
+        """What kind of query or view one of the tables is, where its rows may depend on more than one unit."""
+        return self.source.query or (None if self.within is None else self.within.source.query)
+
+    @property
     def feature_role(self) -> tuple[str, bool]:
         """The column or expression of the feature, and whether it is an expression."""
         return self.columns.feature, "feature" in self.columns.expressions
@@ -99,16 +121,21 @@ class Observations:
         """The owner's declarations about these data, on which the guarantee relies."""
         # proof: row-local.memory
         declared = {
-            _HANDED_OVER: self.source.in_memory,
+            _HANDED_OVER: self.source.in_memory or (self.within is not None and self.within.source.in_memory),
             _COUNTED_ONCE: self.counted,
             _CHOSEN_SEED: self.seed is not None,
             _ENFORCED: self.enforced,
         }
-        return [*(text for text, applies in declared.items() if applies), *self.notes]
+        linked = [] if self.within is None else [_SAME_UNITS.format(here=self.unit_name, there=self.within.unit_name)]
+        return [*(text for text, applies in declared.items() if applies), *linked, *self.notes]
 
     @property
     def columns_digest(self) -> str:
         """A hash of the mapping to the four columns. A release id belongs to one mapping."""
+        return hashlib.sha256(json.dumps(self.mapping(), sort_keys=True).encode()).hexdigest()
+
+    def mapping(self) -> dict[str, Any]:
+        """Return how the four columns are made, for digests."""
         mapping: dict[str, Any] = {"columns": self.columns.named(), "dataset": self.dataset}
         if self.columns.expressions:
             mapping["expressions"] = sorted(self.columns.expressions)
@@ -122,7 +149,9 @@ class Observations:
             mapping["encoding"] = self.source.encoding
         if self.seed is not None:
             mapping["seed"] = self.seed.to_dict()
-        return hashlib.sha256(json.dumps(mapping, sort_keys=True).encode()).hexdigest()
+        if self.within is not None:
+            mapping["within"] = self.within.mapping()
+        return mapping
 
     def label_by(
         self,
@@ -133,6 +162,7 @@ class Observations:
         at_least: int = 1,
         keep_seed: bool = False,
         column: str | Expression | None = None,
+        within: Observations | None = None,
     ) -> Observations:
         """Label units by their features: "seed" for units that have the seed, "rest" for all others. Reads no row.
 
@@ -148,24 +178,49 @@ class Observations:
             at_least: How many different features of the seed a unit must have.
             keep_seed: Rank the seed's own features too. They repeat what the label says.
             column: Column or expression in which the seed is looked for, if not the feature's; then no row is dropped.
+            within: A second table, in which the seed is looked up by the unit, from `observe`. You declare that the unit
+                columns of both tables name the same units, and both must be of one dataset. Units that are only in the
+                second table have no rows to rank; units that are not in it are the rest. `column` is then a column of
+                the second table, by default its feature. The engine's settings are those of these data.
 
         Raises:
-            InputError: There is no seed, or the data holds counts.
-            SchemaError: The column is missing or cannot be a key.
+            InputError: There is no seed, the data holds counts, or the two tables cannot be linked.
+            SchemaError: The column is missing or cannot be a key, or no unit could be in both tables.
 
         >>> import pyarrow as pa
         >>> observe(pa.table({"id": [1], "feature": ["a"]})).label_by(feature="azure iot").labelled
         True
         """
         if self.counted:
-            raise InputError(
-                "Counts have no units that could show a seed.",
-                hint=Hint(python="observe(data, unit='user_id')", cli="--unit user_id"),
-            )
+            raise _no_units()
         seed = Seed(features=seed_names(feature, ranking, top), at_least=at_least, keep=keep_seed, column=column)
-        reads = self.reads if column is None else tuple(dict.fromkeys((*self.reads, *checked_key(self.source, column))))
-        columns = replace(self.columns, label=None, expressions=self.columns.expressions - {"label"})
-        return replace(self, columns=columns, seed=seed, reads=reads)
+        if within is not None:
+            second = self._linked(within)
+            return replace(_unlabelled(self), seed=seed, within=_with_key(second, column))
+        return replace(_with_key(_unlabelled(self), column), seed=seed, within=None)
+
+    def _linked(self, second: Observations) -> Observations:
+        """Return the unit and feature of a second table; refuse one that cannot be linked to these data. Reads no row."""
+        if not isinstance(second, Observations):
+            raise InputError(
+                f"within must be what observe returns, got {type(second).__name__}.",
+                hint="label_by(feature='iot', within=observe('papers.parquet', unit='author', feature='word'))",
+            )
+        if second.counted:
+            raise _no_units()
+        # One account for both tables: the labels depend on the unit's rows in each of them.
+        # proof: label-by.linked
+        if second.dataset != self.dataset:
+            raise InputError(
+                f"The rows are of dataset {self.dataset!r} and the table of the seed of {second.dataset!r}; "
+                f"a release from both would be charged to one of them only.",
+                hint="observe both with the same dataset='...'",
+            )
+        self.source.check_beside(second.source)
+        check_same_units(self.schema[str(self.columns.unit)], second.schema[str(second.columns.unit)])
+        bare = replace(_unlabelled(second), seed=None, within=None)
+        columns = replace(bare.columns, value=None, expressions=bare.columns.expressions - {"value"})
+        return replace(bare, columns=columns)
 
     @property
     def labelled(self) -> bool:
@@ -192,8 +247,14 @@ class Observations:
     def open(self) -> Engine:
         """Start the engine over the columns in use."""
         seed_column = None if self.seed is None else self.seed.column
-        computed = bool(self.columns.expressions) or self.where is not None or isinstance(seed_column, Expression)
-        return self.source.open(list(self.reads), expressions=computed)
+        tables = [self] if self.within is None else [self, self.within]
+        computed = isinstance(seed_column, Expression) or any(
+            table.columns.expressions or table.where is not None for table in tables
+        )
+        if self.within is None:
+            return self.source.open(list(self.reads), expressions=computed)
+        second = Beside(source=self.within.source, columns=list(self.within.reads))
+        return self.source.open(list(self.reads), expressions=computed, beside=second)
 
     def rows(self, engine: Engine) -> Step:
         """Return the step ``rows``: (unit, feature, label[, value]), keys not NULL; without a unit for counts."""
@@ -212,9 +273,8 @@ class Observations:
             valid.append(f"{roles['value']} > 0")
         if self.where is not None:
             valid.insert(0, self.source.guarded(self.where))
-        if self.seed is not None and (column := self.seed.column) is not None:
-            shown = self.source.guarded(column.text) if isinstance(column, Expression) else engine.dialect.quote(column)
-            roles[SHOWN] = clean.format(m=shown)
+        if self.seed is not None and self.seed.column is not None and self.within is None:
+            roles[SHOWN] = clean.format(m=self._key(self.seed.column))
         sql = (
             f"SELECT {', '.join(f'{sql} AS {role}' for role, sql in roles.items())}\n"
             f"FROM {engine.relation}\nWHERE {' AND '.join(valid)}"
@@ -222,9 +282,26 @@ class Observations:
         if self.seed is None:
             return Step(name="rows", shape=f"({', '.join(roles)})", sql=sql, freeze=engine.one_pass)
         valued = "value" in roles
-        sql = self.seed.labelled(sql, engine.dialect, valued=valued, read_once=engine.one_pass)
-        shape = f"(unit, feature, label{', value' if valued else ''}), label by the unit's own rows"
+        beside = None if self.within is None else self.within.shown_rows(engine, self.seed.column)
+        sql = self.seed.labelled(sql, engine.dialect, valued=valued, read_once=engine.one_pass, beside=beside)
+        where = "" if beside is None else " in a second table"
+        shape = f"(unit, feature, label{', value' if valued else ''}), label by the unit's own rows{where}"
         return Step(name="rows", shape=shape, sql=sql, freeze=engine.one_pass)
+
+    def shown_rows(self, engine: Engine, column: str | Expression | None) -> str:
+        """Return the SELECT of (unit as text, shown) of this second table."""
+        dialect, clean = engine.dialect, engine.dialect.clean_text
+        unit = self._sql("unit")
+        shown = self._sql("feature") if column is None else self._key(column)
+        valid = [*([] if self.where is None else [self.source.guarded(self.where)]), f"{unit} IS NOT NULL"]
+        text = clean.format(m=unit) if self._is_text("unit") else unit
+        return (
+            f"SELECT {dialect.as_text(text)} AS unit, {clean.format(m=shown)} AS {SHOWN}\n"
+            f"FROM {engine.beside}\nWHERE {' AND '.join(valid)}"
+        )
+
+    def _key(self, column: str | Expression) -> str:
+        return self.source.guarded(column.text) if isinstance(column, Expression) else self.source.dialect.quote(column)
 
     def _sql(self, role: str) -> str:
         name = self.columns.named()[role]
@@ -250,6 +327,8 @@ class Observations:
     def rehearsal(self) -> Observations | None:
         """Return made-up rows under the same names; None for an engine that is not rehearsed. Reads no row."""
         made_up = self.source.rehearsal()
+        if made_up is not None and self.within is not None:
+            return replace(self, source=made_up, within=self.within.rehearsal())
         return None if made_up is None else replace(self, source=made_up)
 
 
@@ -374,6 +453,24 @@ def observe_counts(
         reads=tuple(reads),
         asked=query,
         counted=True,
+    )
+
+
+def _unlabelled(obs: Observations) -> Observations:
+    return replace(obs, columns=replace(obs.columns, label=None, expressions=obs.columns.expressions - {"label"}))
+
+
+def _with_key(obs: Observations, column: str | Expression | None) -> Observations:
+    """Return the same data with one more key that is read."""
+    if column is None:
+        return obs
+    return replace(obs, reads=tuple(dict.fromkeys((*obs.reads, *checked_key(obs.source, column)))))
+
+
+def _no_units() -> InputError:
+    return InputError(
+        "Counts have no units that could show a seed.",
+        hint=Hint(python="observe(data, unit='user_id')", cli="--unit user_id"),
     )
 
 

@@ -20,6 +20,7 @@ the steps of the pipeline. `open_source` chooses the engine; code outside of thi
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from ddpmi.privacy.randomness import Source as Words
     from ddpmi.releases.tables import Tables
 
+#: The usual size of a batch of sums.
+BATCH_ROWS = 1 << 20
 EngineName = Literal["duckdb", "spark", "postgres", "sqlite"]
 #: What a column holds. "untyped" is text of a file format without types: whether a cell is a number is decided cell by cell.
 Kind = Literal["text", "integer", "boolean", "date", "number", "untyped", "other"]
@@ -119,14 +122,31 @@ class Source(Protocol):
         Refuses data whose files or drivers are missing. Reads no row of the data.
         """
 
-    def open(self, columns: list[str], *, expressions: bool = True) -> Engine:
+    def check_beside(self, other: Source) -> None:
+        """Refuse data that one engine cannot read together with these. Reads no row.
+
+        Raises:
+            InputError: They are read by different engines or sessions.
+        """
+
+    def open(self, columns: list[str], *, expressions: bool = True, beside: Beside | None = None) -> Engine:
         """Start an engine over these columns.
 
         Args:
             columns: What is read.
             expressions: Whether the caller's expressions are computed over them. Some engines then switch off
                 optimizations.
+            beside: A second table, which `check_beside` accepted.
         """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A second table that an engine opens together with the rows: a seed is looked up in it."""
+
+    source: Source = field(repr=False)
+    columns: list[str]
+    """What is read."""
 
 
 class Engine(Protocol):
@@ -135,8 +155,10 @@ class Engine(Protocol):
     dialect: Dialect
     relation: str
     """What to select from."""
+    beside: str
+    """What to select the rows of a second table from; empty without one."""
     one_pass: bool
-    """Whether the relation can be read only once."""
+    """Whether a relation can be read only once."""
     version: str
 
     def __enter__(self) -> Self: ...
@@ -168,8 +190,13 @@ class Engine(Protocol):
         They outlive the engine, and reading them again gives the same bytes.
         """
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """Stream the rows of a query."""
+    def batches(self, sql: str, *, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Stream the rows of a query.
+
+        Args:
+            sql: The query.
+            rows: About how many rows a batch has at most; an engine that brings them all at once may ignore it.
+        """
 
 
 def open_source(

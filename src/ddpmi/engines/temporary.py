@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ddpmi.engines import Kind
+    from ddpmi.engines import Kind, Source
     from ddpmi.pipeline.dialects import Dialect
     from ddpmi.pipeline.steps import Step
     from ddpmi.privacy.noise import TableNoise
@@ -83,6 +83,19 @@ class DatabaseSource:
         """Return made-up rows in place of the data. The engine then checks that it may read the data, too."""
         return replace(self, made_up=True)
 
+    def check_beside(self, other: Source) -> None:
+        """Refuse: a seed is looked up in a second table by the engines of files and of Spark alone."""
+        del other
+        raise InputError(
+            f"A seed is not looked up in a second table in {self.title}.",
+            hint=Hint(
+                do="join the tables in a query that shows the seed"
+                + (", or stream the columns" if self.streams else ""),
+                python="observe(..., query='SELECT ...').label_by(...) with Plan(..., row_local=True)",
+                cli="--query 'SELECT ...' --row-local",
+            ),
+        )
+
     def _refused(self, what: str) -> InputError:
         python, cli = (", or conf={'stream': 'yes'}", ", or --conf stream=yes") if self.streams else ("", "")
         return InputError(
@@ -102,6 +115,7 @@ class TemporaryEngine:
     version: str
     one_pass = False
     relation = "source"
+    beside = ""
 
     def __init__(self) -> None:
         self._prefix = f"ddpmi_{secrets.token_hex(8)}_"
@@ -182,8 +196,8 @@ class TemporaryEngine:
         exact = self.batches(sql if source is None else in_key_order(sql, keys))
         self.put(name, drawn(exact, keys, noise, source))
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """Stream the rows of a query."""
+    def batches(self, sql: str, *, rows: int = 0) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - the driver chooses
+        """Stream the rows of a query, in batches as the driver brings them."""
         return self._stream(self._text(sql))
 
     def released(self) -> MemoryTables:

@@ -1,7 +1,7 @@
 """Labels from a seed: units that have its features against all others, as SQL over the rows of each unit.
 
-In: rows (unit, feature[, value][, shown]), unit not NULL. Out: (unit, feature, label[, value]), keys not NULL, label
-"seed" or "rest".
+In: rows (unit, feature[, value][, shown]), unit not NULL, and maybe rows (unit, shown) of a second table, in which the seed
+is then looked up. Out: (unit, feature, label[, value]), keys not NULL, label "seed" or "rest".
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Seed:
     keep: bool = False
     """Whether rows with the seed's own features are ranked too."""
     column: str | Expression | None = None
-    """The column in which the features are looked for; None for the feature column."""
+    """The column in which the features are looked for; None for the feature column, of the second table if there is one."""
 
     def __post_init__(self) -> None:
         listed = key_list(self.features, "feature") or ()
@@ -78,7 +78,9 @@ class Seed:
             "expression": isinstance(self.column, Expression),
         }
 
-    def labelled(self, named: str, dialect: Dialect, *, valued: bool, read_once: bool) -> str:
+    def labelled(
+        self, named: str, dialect: Dialect, *, valued: bool, read_once: bool, beside: str | None = None
+    ) -> str:
         """Return the SELECT of labelled rows. Rows without a feature count for the seed too, and are dropped afterwards.
 
         Args:
@@ -86,23 +88,29 @@ class Seed:
             dialect: The engine's spelling.
             valued: Whether rows have a value.
             read_once: Whether the data can be read only once; two parts of this SELECT need it.
+            beside: The SELECT of rows (unit as text, shown) of a second table, in which the seed is looked up instead.
         """
         listed = ", ".join(dialect.literal(name) for name in self.features)
-        shown = dialect.as_text("feature" if self.column is None else SHOWN)
-        # A row with a feature of the seed only repeats its unit's label.
+        shown = dialect.as_text("feature" if self.column is None and beside is None else SHOWN)
+        # A row with a feature of the seed only repeats its unit's label. In a second table the features are others.
         # proof: label-by.drop
-        own = self.column is None and not self.keep
+        own = self.column is None and beside is None and not self.keep
         rest = f" AND {dialect.as_text('n.feature')} NOT IN ({listed})" if own else ""
         # Without the WITH clause the engine reads the data twice, which is faster than storing all of it.
-        head = f"WITH named AS MATERIALIZED (\n{named}\n)\n" if read_once else ""
-        source = "named" if read_once else f"(\n{named}\n)"
+        stored = read_once and beside is None
+        head = f"WITH named AS MATERIALIZED (\n{named}\n)\n" if stored else ""
+        source = "named" if stored else f"(\n{named}\n)"
+        looked = source if beside is None else f"(\n{beside}\n)"
+        # Units of two tables are compared as text: types may differ, and a cast of text to a number would fail at one row.
+        # proof: label-by.linked
+        unit = "n.unit" if beside is None else dialect.as_text("n.unit")
         # proof: label-by.local
         return (
             f"{head}SELECT n.unit, n.feature, CASE WHEN s.unit IS NULL THEN '{REST}' ELSE '{SEED}' END AS label"
             f"{', n.value' if valued else ''}\nFROM {source} AS n LEFT JOIN (\n"
-            f"SELECT unit FROM {source} AS n WHERE {shown} IN ({listed})\n"
+            f"SELECT unit FROM {looked} AS n WHERE {shown} IN ({listed})\n"
             f"GROUP BY unit HAVING COUNT(DISTINCT {shown}) >= {self.at_least}\n"
-            f") AS s ON n.unit = s.unit\nWHERE n.feature IS NOT NULL{rest}"
+            f") AS s ON {unit} = s.unit\nWHERE n.feature IS NOT NULL{rest}"
         )
 
 

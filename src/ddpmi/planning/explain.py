@@ -231,9 +231,10 @@ def _bounds(plan: Plan) -> str:
         if bounds.strategy == "scale"
         else f"keeps {bounds.pairs} of them, picked by a keyed hash"
     )
+    several = "s" if bounds.labels > 1 else ""
     lines = [
         f"A unit with up to pairs={bounds.pairs} pairs counts in full; a heavier one {heavy}; at most cap={bounds.cap} pairs are read.",
-        f"A unit appears under at most labels={bounds.labels} label{'s' if bounds.labels > 1 else ''}.",
+        f"A unit appears under at most labels={bounds.labels} label{several}; its other labels are dropped.",
     ]
     if bounds.clip is not None:
         lines.append(

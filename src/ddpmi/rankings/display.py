@@ -297,7 +297,9 @@ def save(table: Callable[[], pa.Table], path: str | os.PathLike[str], *, overwri
 def _write_csv(table: pa.Table, path: Path) -> None:
     from pyarrow import csv
 
-    for name in ("label", "feature"):
+    for name in ("label", "group", "feature"):
+        if name not in table.column_names:
+            continue
         at = table.column_names.index(name)
         table = table.set_column(at, name, text.csv_safe(table[name]))
     csv.write_csv(table, path)

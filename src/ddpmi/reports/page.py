@@ -14,6 +14,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from ddpmi.errors import Hint, InputError, check_count
+from ddpmi.rankings.groups import NO_GROUP, group_features
 from ddpmi.rankings.ranking import Ranking
 from ddpmi.reports import sentences
 from ddpmi.reports.content import Content, cut
@@ -21,7 +22,9 @@ from ddpmi.text import escape_html, write_new
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
+_MOST_LABELS = 60  # of the table by group
 MOST_ROWS = 100
 """The largest ``top``."""
 _FRONT = Path(__file__).parent / "front"
@@ -36,6 +39,7 @@ def report(
     *,
     top: int = 10,
     title: str | None = None,
+    groups: Mapping[str, str] | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a ranking as one self-contained HTML page.
@@ -45,6 +49,7 @@ def report(
         path: The path of the page.
         top: Features drawn for each label in each direction, at most 100. The page's table holds more of them.
         title: The heading.
+        groups: A public list, feature -> group: the page then has a table of each label's features by group.
         overwrite: Replace an existing file.
 
     Returns:
@@ -71,7 +76,7 @@ def report(
             f"A report is written of a ranking, got {type(ranking).__name__}.",
             hint="report(rank('visits.release'), 'visits.html')",
         )
-    page = html_of(ranking, top=top, title=title)
+    page = html_of(ranking, top=top, title=title, groups=groups)
 
     def write(draft: Path) -> None:
         draft.write_text(page, encoding="utf-8", newline="\n")
@@ -92,7 +97,9 @@ def is_report(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def html_of(ranking: Ranking, *, top: int = 10, title: str | None = None) -> str:
+def html_of(
+    ranking: Ranking, *, top: int = 10, title: str | None = None, groups: Mapping[str, str] | None = None
+) -> str:
     """Return the page of a ranking as HTML."""
     seed = ranking.words.seed
     if seed is not None and seed in ranking.labels:
@@ -101,6 +108,7 @@ def html_of(ranking: Ranking, *, top: int = 10, title: str | None = None) -> str
     content = Content.of(ranking, top=top)
     heading = title or f"What sets {sentences.group(ranking.words)} apart"
     findings = Template(front("findings.html")).substitute(telling=sentences.telling(content)) if content.rows else ""
+    findings += "" if groups is None else _by_group(ranking, groups, top)
     script, style = scripts(*_SCRIPTS), front("page.css")
     notice = f"{ranking.notice}: " if ranking.notice else ""
     kind = "promise" if ranking.private else "promise warn"
@@ -117,6 +125,28 @@ def html_of(ranking: Ranking, *, top: int = 10, title: str | None = None) -> str
         data=content.to_json(),
         script=script,
     )
+
+
+def _by_group(ranking: Ranking, groups: Mapping[str, str], top: int) -> str:
+    """Return a table of the groups of the best labels and their features, which needs no script."""
+    found = group_features(ranking, groups, top=top).groups
+    labels = list(dict.fromkeys(one.label for one in found))[:_MOST_LABELS]
+    body = "".join(
+        f'<tr><th scope="row">{sentences.name(one.label)}</th><td>{sentences.name(one.group or NO_GROUP)}</td>'
+        f"<td>{', '.join(map(sentences.name, one.features))}</td></tr>\n"
+        for one in found
+        if one.label in labels
+    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("Label", "Group", "Features"))
+    return f"""<section aria-labelledby="groups-head">
+<h2 id="groups-head">Features by group</h2>
+<p>The best {top} features of each label that are more common inside it. Groups come from a public list.</p>
+<div class="groups" role="region" aria-labelledby="groups-head" tabindex="0"><table>
+<thead><tr>{head}</tr></thead>
+<tbody>{body}</tbody>
+</table></div>
+</section>
+"""
 
 
 @cache

@@ -29,6 +29,17 @@ def test_a_cascade_runs_and_resumes(seen: Place) -> None:
     assert seen.charges() == ["released", "released"]
 
 
+def test_a_repeated_cascade_says_why_it_ends(seen: Place) -> None:
+    """The rounds end before the last one where the ledger has too little left, and the command says so."""
+    repeated = SEED_SPEC.replace('output = "out"', 'output = "out"\nrepeat = 9')
+    (seen.folder / "spec.toml").write_text(repeated)
+    ran = seen.run("cascade", "spec.toml", "--dry-run")
+    assert (ran.code, "At most, for 9 rounds: Total of dataset 'default': epsilon=18" in ran.out) == (0, True), ran.err
+    ran = seen.run("cascade", "spec.toml")
+    assert (ran.code, "Stopped after round " in ran.err) == (0, True), ran.err
+    assert set(seen.charges()) == {"released"}
+
+
 @pytest.mark.parametrize(
     ("change", "by", "code"),
     [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path  # noqa: TC003 - the command line reads these hints when it runs
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ddpmi.cli import paths
+from ddpmi.cli import log, paths
 from ddpmi.cli.options import DEFAULT_TOP, WHO, WHY
 from ddpmi.cli.output import Progress, escape_lines, example, put, put_kept, ranking_table, say, warn_if_empty
 from ddpmi.errors import InputError, check_count
@@ -41,7 +42,7 @@ def cascade(
         why: What they are for.
         format: Print tables for people, or JSON.
     """
-    from ddpmi.applications.cascades import Cascade, check_affordable, each_fold
+    from ddpmi.applications.cascades import Cascade, check_affordable, each_fold, is_affordable
 
     check_count("--top", top, hint="--top 10")
     loaded = Cascade.load(spec)
@@ -56,12 +57,19 @@ def cascade(
     ledger = paths.open_ledger(loaded.ledger)
     say(escape_lines(loaded.explain()).rstrip("\n"))
     best: dict[str, Any] = {}
-    with Progress() as progress:
+    with Progress() as progress, ExitStack() as logged:
+        for dataset in dict.fromkeys(fold.dataset for fold in loaded.folds):
+            logged.enter_context(log.new_charges(ledger, dataset))
         for done in each_fold(loaded, ledger=ledger, who=who, why=why, progress=progress):
             _say_fold(done)
             best[done.fold.name] = done.ranking.top(top).to_dicts()
             if format == "table":
                 put_kept(f"Fold {done.fold.name}\n{ranking_table(done.ranking, done.ranking.top(top))}\n")
+    rounds = len(best) // len(loaded.folds)
+    if rounds < loaded.repeat:
+        short = not is_affordable(loaded, ledger, number=rounds + 1)
+        why_ = "the ledger cannot cover the next one" if short else "it found nothing new that is clear of the noise"
+        say(f"Stopped after round {rounds}: {why_}.")
     if format == "json":
         put_kept(json.dumps(best, indent=2, ensure_ascii=False) + "\n")
 

@@ -13,14 +13,18 @@ from cyclopts import Parameter
 
 from ddpmi._typing import ScoreName  # noqa: TC001 - the command line reads this hint when it runs
 from ddpmi.cli import paths
+from ddpmi.cli.keys import read_groups
 from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder, RowOptions
-from ddpmi.cli.output import example, put, ranking_table, say, warn_if_empty, working
+from ddpmi.cli.output import example, put, ranking_table, rich_table, say, warn_if_empty, working
 from ddpmi.errors import LONGEST_LIST, InputError, check_count
 from ddpmi.text import printable, write_new
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cyclopts import App
 
+    from ddpmi.rankings.groups import Grouped
     from ddpmi.rankings.ranking import Ranking
 
 Format = Literal["table", "csv", "json", "parquet", "xlsx"]
@@ -76,6 +80,13 @@ class RankOptions:
         count = max(1, len(ranking)) if whole else self.top or DEFAULT_TOP
         return ranking.top(count, per=self.per or ("all" if whole else "label"), direction=self.direction)
 
+    def grouped(self, part: Ranking, groups: Mapping[str, str], *, table: bool) -> Grouped:
+        """Return the rows to print or write, by the groups of a public list."""
+        from ddpmi.rankings.groups import group_features
+
+        top = self.top or (DEFAULT_TOP if table else max(1, len(part)))
+        return group_features(part, groups, top=top, direction=self.direction)
+
 
 def rank(
     folder: ReleaseFolder | None = None,
@@ -83,6 +94,7 @@ def rank(
     *,
     order: RankOptions = RankOptions(),
     rows: RowOptions = RowOptions(),  # noqa: B008 - a frozen value
+    groups: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     format: Format | None = None,  # noqa: A002 - the option's name
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], metavar="FILE")] = None,
 ) -> None:
@@ -92,6 +104,7 @@ def rank(
         folder: The release. The default is the newest one that the ledger of this folder was charged for.
         order: Which order, and which part of it.
         rows: Which rows.
+        groups: Public list of features and their groups (CSV with a head, or Parquet; two columns): features are listed by group.
         format: Format to write. If not given, the ending of FILE decides: .csv, .json, .parquet, .xlsx, or .txt for a table.
         output: File to write instead of printing. It must not exist.
     """
@@ -103,6 +116,7 @@ def rank(
     chosen, tol = format_of(format, output), order.checked_tol()
     if output is not None:
         paths.check_new_file(output)
+    listed = None if groups is None else read_groups(groups, "--groups")
     if folder is None:
         folder = paths.newest_release()
         say(f"Ranking {printable(str(folder))}.")
@@ -126,12 +140,11 @@ def rank(
         warn_if_empty(found, 0)
     if not ranking.private and (chosen != "table" or output is not None):
         say(ranking.promise)
-    if chosen != "table":
-        _write(part, chosen, output)
-    elif output is None:
-        put(text)
+    if listed is None:
+        _put(part, text, chosen, output)
     else:
-        write_new(output, lambda place: _write_text(place, text))
+        grouped = order.grouped(part, listed, table=chosen == "table")
+        _put(grouped, groups_table(grouped), chosen, output)
 
 
 def format_of(given: Format | None, output: Path | None) -> Format:
@@ -162,7 +175,30 @@ def text_of(ranking: Ranking, format_: Literal["csv", "json"]) -> str:
         return ranking.save(Path(folder) / f"ranking.{format_}").read_text(encoding="utf-8")
 
 
-def _write(ranking: Ranking, format_: str, output: Path | None) -> None:
+def _put(rows: Ranking | Grouped, text: str, chosen: str, output: Path | None) -> None:
+    """Print or write the rows, as the text of a table or in another format."""
+    if chosen != "table":
+        _write(rows, chosen, output)
+    elif output is None:
+        put(text)
+    else:
+        write_new(output, lambda place: _write_text(place, text))
+
+
+def groups_table(grouped: Grouped) -> str:
+    """Write the groups of each label and their features as a table, below what the ranking promises."""
+    from ddpmi.rankings.groups import NO_GROUP
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in grouped.rows:
+        less = " (absence)" if row["direction"] == "absence" else ""
+        found.setdefault((row["label"], row["group"] or NO_GROUP), []).append(f"{row['feature']}{less}")
+    heads = ("label", "group", "features")
+    rows = [(*keys, ", ".join(names)) for keys, names in found.items()]
+    return f"{grouped.promise}\n{rich_table(heads, rows, names=heads) if rows else ''}"
+
+
+def _write(ranking: Ranking | Grouped, format_: str, output: Path | None) -> None:
     """Write csv, json, parquet or xlsx to a file, or copy it to stdout."""
     if output is not None and output.suffix.lower() == f".{format_}":
         ranking.save(output)
@@ -194,6 +230,7 @@ def register(app: App) -> None:
             "ddpmi rank visits.release --top 5",
             "ddpmi rank visits.release --label India --label Chile --clear",
             "ddpmi rank visits.release --score log_odds --direction presence",
+            "ddpmi rank visits.release --groups industries.csv --direction presence",
             "ddpmi rank visits.release -o visits.xlsx",
         ),
     )

@@ -6,7 +6,7 @@ import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ddpmi.cli import paths
+from ddpmi.cli import log, paths
 from ddpmi.cli.options import (
     BoundOptions,
     ColumnOptions,
@@ -128,7 +128,8 @@ def note_charges(ledger: Ledger, dataset: str) -> Iterator[None]:
     """Add a note to every error that says whether the ledger was charged."""
     before = len(ledger.status(dataset).entries)
     try:
-        yield
+        with log.new_charges(ledger, dataset):
+            yield
     except BaseException as error:
         if not getattr(error, "__notes__", ()):
             error.add_note(_charge_note(ledger, dataset, before))

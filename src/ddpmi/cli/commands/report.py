@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ddpmi.cli import paths
+from ddpmi.cli.keys import read_groups
 from ddpmi.cli.options import DEFAULT_TOP, ReleaseFolder, RowOptions
 from ddpmi.cli.output import example, say, warn_if_empty, working
 from ddpmi.errors import check_count
@@ -23,6 +24,7 @@ def report(
     output: Annotated[Path, Parameter(name=["--output", "-o"], metavar="FILE")],
     top: Annotated[int, Parameter(metavar="N")] = DEFAULT_TOP,
     title: Annotated[str | None, Parameter(metavar="TEXT")] = None,
+    groups: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     rows: RowOptions = RowOptions(),  # noqa: B008 - a frozen value
 ) -> None:
     """Write the ranking of a release as one HTML page that needs no network. Free.
@@ -34,6 +36,7 @@ def report(
         output: Page to write. It must not exist.
         top: Features drawn for each label in each direction, at most 100.
         title: Heading of the page. The default names the column of the labels.
+        groups: Public list of features and their groups (CSV with a head, or Parquet; two columns), for a table by group.
         rows: Which rows.
     """
     from ddpmi.rankings.ranking import rank
@@ -42,6 +45,7 @@ def report(
 
     check_top(top)
     paths.check_new_file(output)
+    listed = None if groups is None else read_groups(groups, "--groups")
     found = Release.load(folder)
     ranking = rank(found)
     warn_if_empty(found, len(ranking))
@@ -49,7 +53,7 @@ def report(
     if not ranking.private:
         say(ranking.promise)
     with working("writing the page"):
-        write_report(ranking, output, top=top, title=title)
+        write_report(ranking, output, top=top, title=title, groups=listed)
     say(f"Wrote the report {output}.")
 
 

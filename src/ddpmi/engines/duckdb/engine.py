@@ -54,21 +54,30 @@ class DuckDBEngine:
 
     dialect = DUCKDB
 
-    def __init__(self, source: DuckDBSource, columns: list[str] | None, *, expressions: bool = True) -> None:
+    def __init__(
+        self,
+        source: DuckDBSource,
+        columns: list[str] | None,
+        *,
+        expressions: bool = True,
+        beside: tuple[DuckDBSource, list[str]] | None = None,
+    ) -> None:
         import duckdb
 
         self.version = duckdb.__version__
         self.one_pass = False
         self._spill = _spill_folder(source.settings)
         try:
-            extension = None if source.files is None else source.files.extension
+            opened = [source, *([] if beside is None else beside[:1])]
+            extensions = {one.files.extension for one in opened if one.files is not None and one.files.extension}
             spill = str(self._spill.folder)
-            self._connection = _connect(spill, source.settings, extension, expressions=expressions)
+            self._connection = _connect(spill, source.settings, extensions, expressions=expressions)
         except BaseException:
             self._spill.remove()
             raise
         try:
-            self.relation = self._relation(source, columns)
+            self.relation = self._relation(source, columns, "source")
+            self.beside = "" if beside is None else self._relation(*beside, "beside")
         except BaseException:
             self.__exit__()
             raise
@@ -80,27 +89,33 @@ class DuckDBEngine:
         self._connection.close()
         self._spill.remove()
 
-    def _relation(self, source: DuckDBSource, columns: list[str] | None) -> str:
+    def _relation(self, source: DuckDBSource, columns: list[str] | None, name: str) -> str:
+        """Return what to select the rows of a source from.
+
+        Args:
+            source: The data.
+            columns: What is read; None for the schema alone.
+            name: The name under which a frame is registered.
+        """
         if source.made_up and columns is not None:
-            self.one_pass = frames.is_streamed(source.frame)
+            self.one_pass |= frames.is_streamed(source.frame)
             return source.made_up_rows(columns)
         if source.files is not None:
             if columns is None:
                 return source.files.relation(None)
-            return files.with_times(
-                source.files.ready(str(self._spill.folder)).relation(columns), source.schema(), columns
-            )
+            ready = source.files.ready(str(self._spill.folder / name))
+            return files.with_times(ready.relation(columns), source.schema(), columns)
         with _own_errors("read the data"):
             if columns is None:
-                self._connection.register("source", frames.schema_of(source.frame))
-                return "source"
+                self._connection.register(name, frames.schema_of(source.frame))
+                return name
             adopted = frames.adopt(source.frame, columns)
             if isinstance(source.frame, Stream) and source.frame.copied:
-                self._copy("source", adopted.data)
-                return "source"
-            self._connection.register("source", adopted.data)
-        self.one_pass = adopted.one_pass
-        return "source"
+                self._copy(name, adopted.data)
+                return name
+            self._connection.register(name, adopted.data)
+        self.one_pass |= adopted.one_pass
+        return name
 
     def _copy(self, name: str, reader: pa.RecordBatchReader) -> None:
         """Copy what a reader gives into a table. It is read by this thread, so its own errors come out as they are."""
@@ -260,10 +275,10 @@ class DuckDBEngine:
                 found[name] = self._connection.sql(sql).to_arrow_table()
         return MemoryTables(**found)
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, sql: str, *, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Stream the rows of a query."""
         with _own_errors("read the sums"):
-            yield from self._connection.sql(sql).to_arrow_reader(_BATCH_ROWS)
+            yield from self._connection.sql(sql).to_arrow_reader(rows)
 
     def _fraction(self) -> float | None:
         """Return how much of the running query is done, as far as DuckDB knows."""
@@ -289,7 +304,7 @@ def _spill_folder(settings: Mapping[str, str]) -> Workplace:
 
 
 def _connect(
-    spill: str, settings: Mapping[str, str], extension: str | None = None, *, expressions: bool
+    spill: str, settings: Mapping[str, str], extensions: Collection[str] = (), *, expressions: bool
 ) -> duckdb.DuckDBPyConnection:
     """Open a database; for the caller's expressions, switch off the optimizers that rewrite them."""
     import duckdb
@@ -322,7 +337,7 @@ def _connect(
         # In a notebook without ipywidgets DuckDB has no progress: the release runs without a bar.
         with suppress(duckdb.Error):
             connection.execute(f"SET {choice}")
-    if extension is not None:
+    for extension in extensions:
         _load(connection, extension)
     connection.execute("SET lock_configuration = true")
     return connection

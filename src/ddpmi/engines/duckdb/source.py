@@ -18,7 +18,7 @@ from ddpmi.releases.room import check_room
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ddpmi.engines import Kind
+    from ddpmi.engines import Beside, Kind, Source
 
 #: White space around, a plus, digits with a point, an exponent. Signs and digits are ASCII.
 _NUMBER = r"\s*\+?([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?\s*"
@@ -201,9 +201,32 @@ class DuckDBSource:
             cells.append(f"TRY_CAST({cell} AS {type_}) AS {DUCKDB.quote(name)}")
         return f"(SELECT {', '.join(cells) or '1'} FROM range({_MADE_UP_ROWS}) AS made_up(i)) AS source"
 
-    def open(self, columns: list[str], *, expressions: bool = True) -> DuckDBEngine:
-        """Start an engine over these columns."""
-        return DuckDBEngine(self, columns=columns, expressions=expressions)
+    def check_beside(self, other: Source) -> None:
+        """Refuse data that another engine reads, and one reader for both tables."""
+        if not isinstance(other, DuckDBSource):
+            raise _other_engine(other)
+        if other.frame is self.frame and frames.read_once(self.frame):
+            raise InputError(
+                "An Arrow reader can be read only once, and both tables are this one.",
+                hint="read it into a table first: reader.read_all()",
+            )
+
+    def open(self, columns: list[str], *, expressions: bool = True, beside: Beside | None = None) -> DuckDBEngine:
+        """Start an engine over these columns, and those of a second table. These data's settings hold for both."""
+        if beside is None:
+            return DuckDBEngine(self, columns=columns, expressions=expressions)
+        if not isinstance(beside.source, DuckDBSource):
+            raise _other_engine(beside.source)
+        return DuckDBEngine(
+            self, columns=columns, expressions=expressions, beside=(beside.source, list(beside.columns))
+        )
+
+
+def _other_engine(other: Source) -> InputError:
+    return InputError(
+        f"These data are read by duckdb, and the table of the seed by {other.engine}.",
+        hint="observe both with the same engine",
+    )
 
 
 def path_source(paths: list[str], settings: Mapping[str, str], encoding: str | None) -> DuckDBSource:

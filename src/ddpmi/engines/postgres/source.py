@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ddpmi.engines import Kind
+    from ddpmi.engines import Beside, Kind
     from ddpmi.engines.postgres.streaming import PostgresRows
 
 _KINDS: dict[str, Kind] = {
@@ -123,9 +123,9 @@ class PostgresSource(DatabaseSource):
                 "A unique index of the table was dropped after the data was named.", hint="name the data again"
             )
 
-    def open(self, columns: list[str], *, expressions: bool = True) -> PostgresEngine:
+    def open(self, columns: list[str], *, expressions: bool = True, beside: Beside | None = None) -> PostgresEngine:
         """Start a session over these columns; they hold no expressions."""
-        del expressions
+        del expressions, beside  # `check` and `check_beside` refuse both
         return PostgresEngine(self, columns)
 
 

@@ -45,8 +45,9 @@ class SparkEngine:
     one_pass = False
     relation = "source"
 
-    def __init__(self, frame: Any, staging: Path) -> None:
+    def __init__(self, frame: Any, staging: Path, beside: Any = None) -> None:
         self.session = frame.sparkSession
+        self.beside = "" if beside is None else "beside"
         self.version = str(self.session.version)
         self._prefix = f"ddpmi_{secrets.token_hex(8)}"
         self._views: dict[str, Any] = {}
@@ -57,6 +58,8 @@ class SparkEngine:
             with own_errors("read the data"):
                 # Before the settings change: the caller's own expressions keep their meaning.
                 self._view("source", frame)
+                if beside is not None:
+                    self._view("beside", beside)
                 self._before = sessions.change_settings(self.session)
         except BaseException:
             self.__exit__()
@@ -115,8 +118,9 @@ class SparkEngine:
         with own_errors(f"take {name}"):
             self._view(name, self.session.createDataFrame(table))
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, sql: str, *, rows: int = 0) -> Iterator[pa.RecordBatch]:
         """Bring the rows of a small query to the driver."""
+        del rows
         with own_errors("read the sums"), watched(self.session, self._prefix, None):
             yield from self._sql(sql).toArrow().to_batches()
 

@@ -20,7 +20,7 @@ from ddpmi.pipeline.dialects import SPARK, Dialect
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from ddpmi.engines import Kind
+    from ddpmi.engines import Beside, Kind, Source
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 #: An address of this machine's own files.
@@ -113,12 +113,32 @@ class SparkSource:
     def rehearsal(self) -> None:
         """Return nothing: a job of made-up rows takes seconds, and `prepared` has run a task."""
 
-    def open(self, columns: list[str], *, expressions: bool = True) -> SparkEngine:
-        """Start an engine over these columns; they hold no expressions."""
+    def check_beside(self, other: Source) -> None:
+        """Refuse data of another engine or session."""
+        if not isinstance(other, SparkSource):
+            raise InputError(
+                f"These data are read by spark, and the table of the seed by {other.engine}.",
+                hint="observe both with engine='spark'",
+            )
+        if other.frame.sparkSession is not self.frame.sparkSession:
+            raise InputError(
+                "These data and the table of the seed belong to two Spark sessions.",
+                hint="make both DataFrames in one session",
+            )
+
+    def open(self, columns: list[str], *, expressions: bool = True, beside: Beside | None = None) -> SparkEngine:
+        """Start an engine over these columns, and those of a second table; they hold no expressions."""
         del expressions
-        with own_errors("read the data"):
-            frame = self.frame.select([SPARK.quote(name) for name in columns])
-        return SparkEngine(frame, self.staging or Path(tempfile.gettempdir()))
+        second = None
+        if beside is not None:
+            self.check_beside(beside.source)
+            second = _selected(beside.source, beside.columns)
+        return SparkEngine(_selected(self, columns), self.staging or Path(tempfile.gettempdir()), second)
+
+
+def _selected(source: Any, columns: list[str]) -> Any:
+    with own_errors("read the data"):
+        return source.frame.select([SPARK.quote(name) for name in columns])
 
 
 def _not_read(what: str) -> InputError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping
 
-    from ddpmi.engines import Kind
+    from ddpmi.engines import Beside, Kind
 
 #: What a declared type contains -> what the column holds, as far as cells keep to it. The first match counts.
 _KINDS: tuple[tuple[str, Kind], ...] = (
@@ -82,9 +82,9 @@ class SQLiteSource(DatabaseSource):
             return f"{numbers} SELECT {', '.join(listed)} FROM n"
         return f"SELECT {', '.join(listed)} FROM {self.origin}"
 
-    def open(self, columns: list[str], *, expressions: bool = True) -> SQLiteEngine:
+    def open(self, columns: list[str], *, expressions: bool = True, beside: Beside | None = None) -> SQLiteEngine:
         """Open the file over these columns; they hold no expressions."""
-        del expressions
+        del expressions, beside  # `check` and `check_beside` refuse both
         return SQLiteEngine(self, columns)
 
 
