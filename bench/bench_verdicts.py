@@ -140,7 +140,9 @@ def truth_of(name: str, case: Case, data: Path, cache: Path, law: str) -> Truth:
         bounded = Sums.of(testing.exact_sums(obs, plan, seed=1), unbounded)
         units: dict[str, int] = {}
         if case.seed is None:
-            counted = duckdb.connect().execute(f"SELECT {label}, count(DISTINCT {unit}) FROM '{path}' GROUP BY 1").fetchall()
+            counted = (
+                duckdb.connect().execute(f"SELECT {label}, count(DISTINCT {unit}) FROM '{path}' GROUP BY 1").fetchall()
+            )
             units = {str(key): int(count) for key, count in counted}
     found = Truth(bounded=bounded, unbounded=unbounded, units=units)
     cache.mkdir(parents=True, exist_ok=True)

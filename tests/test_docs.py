@@ -207,8 +207,9 @@ def test_no_file_speaks_of_a_machine() -> None:
 
 
 def test_pages_are_in_their_folders() -> None:
-    """docs/ has an index, six folders and no loose pages."""
-    assert {path.name for path in DOCS.iterdir()} == {"README.md", *FOLDERS}
+    """docs/ has an index, six folders of pages, one of pictures, and no loose pages."""
+    assert {path.name for path in DOCS.iterdir()} == {"README.md", "images", *FOLDERS}
+    assert not list((DOCS / "images").rglob("*.md"))
 
 
 def pages(*roots: str) -> list[Path]:
