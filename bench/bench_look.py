@@ -180,7 +180,12 @@ def measure_time(folder: Path, name: str, runs: int = 7) -> dict[str, Any]:
         times["with its plan"].append(time.perf_counter() - started)
         print(name, {what: round(seconds[-1], 2) for what, seconds in times.items()}, flush=True)
     medians = {what: float(np.median(seconds)) for what, seconds in times.items()}
-    return {"runs": runs, "medians": medians, "ratio": medians["after a look"] / medians["with its plan"]}
+    return {
+        "runs": runs,
+        "seconds": times,
+        "medians": medians,
+        "ratio": medians["after a look"] / medians["with its plan"],
+    }
 
 
 def main() -> None:

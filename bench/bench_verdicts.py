@@ -113,7 +113,8 @@ def truth_of(name: str, case: Case, data: Path, cache: Path, law: str) -> Truth:
     """Sum a set, or read the sums that were kept."""
     kept = cache / f"{name}-{law}.pickle"
     if kept.exists():
-        return pickle.loads(kept.read_bytes())
+        known: Truth = pickle.loads(kept.read_bytes())
+        return known
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         if name == "generated":
@@ -139,7 +140,7 @@ def truth_of(name: str, case: Case, data: Path, cache: Path, law: str) -> Truth:
         bounded = Sums.of(testing.exact_sums(obs, plan, seed=1), unbounded)
         units: dict[str, int] = {}
         if case.seed is None:
-            counted = duckdb.sql(f"SELECT {label}, count(DISTINCT {unit}) FROM '{path}' GROUP BY 1").fetchall()
+            counted = duckdb.connect().execute(f"SELECT {label}, count(DISTINCT {unit}) FROM '{path}' GROUP BY 1").fetchall()
             units = {str(key): int(count) for key, count in counted}
     found = Truth(bounded=bounded, unbounded=unbounded, units=units)
     cache.mkdir(parents=True, exist_ok=True)
@@ -268,7 +269,7 @@ def added(parts: list[dict[str, Any]]) -> dict[str, Any]:
         return sum(part[name] for part in parts_there)
 
     def mean(top: str, bottom: str) -> float:
-        return sum(part[top] / part[bottom] for part in parts_there if part[bottom]) / len(parts)
+        return float(sum(part[top] / part[bottom] for part in parts_there if part[bottom]) / len(parts))
 
     found: dict[str, Any] = {"draws": len(parts), "rows": total("rows"), "clear": total("clear")}
     for word in ("", "small_"):

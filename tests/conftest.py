@@ -15,6 +15,7 @@ from hypothesis import Phase, settings
 
 from tests.support.browser import open_browser  # noqa: F401
 from tests.support.cli_fixtures import make_empty_ledger, make_place, make_ranked  # noqa: F401
+from tests.support.postgres_server import make_postgres  # noqa: F401
 
 # Fixtures that tests of several modules ask for by name.
 from tests.support.reader_contract import share_databases  # noqa: F401

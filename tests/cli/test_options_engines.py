@@ -14,7 +14,9 @@ SPARK = ("--engine", "spark")
     ("words", "message"),
     [
         (("--master", "local[2]"), "--master is for Spark"),
-        (("--table", "visits"), "--table is for Spark"),
+        (("--table", "visits"), "the data is no database"),
+        (("--query", "SELECT 1"), "the data is no database"),
+        ((*SPARK, "--query", "SELECT 1"), "--query is for databases"),
         ((*SPARK, "--table", "visits", "--master", ""), "both given"),
         ((*SPARK, "--master", "local[2]", "--conf", "master=local[2]"), "both given"),
         ((*SPARK, "--conf", "threads=2"), "no setting 'threads'"),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -282,3 +285,69 @@ def test_a_lone_unit_is_hidden_by_the_look() -> None:
     high = stats.beta.ppf(1 - 1e-7, without + 1, trials - without)
     assert low <= math.exp(0.25) * high
     assert (with_ > without, trials) == (True, 4011)
+
+
+def test_of_two_releases_at_a_time_one_is_refused_before_its_second_charge(tmp_path: Path) -> None:
+    """Two threads with budget for one: the limit holds, no release is without its look, and at most one comes out."""
+    path = tmp_path / "test.ledger"
+    Ledger(path, limit=Budget(5, 1e-5))
+    ended: list[Release | BudgetExceeded] = []
+
+    def one() -> None:
+        try:
+            ended.append(ddpmi.release(ddpmi.observe(data(400)), AUTO, ledger=path))
+        except BudgetExceeded as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    charged = [entry.release_id for entry in Ledger(path).status().entries]
+    assert len(ended) == 2
+    assert len([found for found in ended if isinstance(found, Release)]) == 1
+    for place, name in enumerate(charged):
+        assert name.endswith(".look") or f"{name}.look" in charged[:place]
+    assert Ledger(path).status().spent.epsilon <= 5
+    Ledger(path).verify()
+
+
+@pytest.mark.parametrize("stop", ["before the look is read", "after the look", "before the release is drawn"])
+def test_a_killed_process_leaves_what_it_charged(tmp_path: Path, stop: str) -> None:
+    """Killed anywhere, the look is charged before rows are read, the release only after it, and no folder appears."""
+    code = KILLED.replace("STOP", stop).replace("PLACE", str(tmp_path))
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 9, ran.stderr
+    found = Ledger(tmp_path / "a.ledger").status().entries
+    names = [entry.release_id for entry in found]
+    assert names == (["monday.look", "monday"] if "drawn" in stop else ["monday.look"])
+    assert {entry.state for entry in found} <= {"charged", "released"}
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ReleaseError):
+        ddpmi.release(
+            ddpmi.observe(data(400)), AUTO, ledger=tmp_path / "a.ledger", to=tmp_path / "out", release_id="monday"
+        )
+    assert [entry.release_id for entry in Ledger(tmp_path / "a.ledger").status().entries] == names
+
+
+KILLED = """
+import os
+import ddpmi
+from ddpmi import AutoPlan, Budget, Ledger
+from ddpmi.curator import door
+from tests.support.release_fixtures import two_groups
+
+stop = "STOP"
+def die(*given, **more):
+    os._exit(9)
+if stop == "before the look is read":
+    door.looked = die
+elif stop == "after the look":
+    door._mark_looked = die
+else:
+    door.measure = die
+ledger = Ledger("PLACE/a.ledger", limit=Budget(10, 1e-2))
+plan = AutoPlan.of(epsilon=4, delta=1e-5)
+ddpmi.release(ddpmi.observe(two_groups(400)), plan, ledger=ledger, to="PLACE/out", release_id="monday")
+"""

@@ -106,6 +106,13 @@ def distinct(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return list({row[:3]: row for row in rows}.values())
 
 
+def fitting(options: dict[str, Any], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The rows for which the declarations of a case are true."""
+    if options.get("distinct") == "units":
+        return list({row[0]: row for row in rows}.values())
+    return distinct(rows) if options.get("distinct") else rows
+
+
 CASES: dict[str, dict[str, Any]] = {
     "laplace": {"mechanism": "laplace"},
     "gaussian": {"mechanism": "gaussian", "bounds": {"cap": 12}},
@@ -134,9 +141,7 @@ VOCABULARIES = {"set_union": [["common", "f1", "ß"]], "sips": [["common"], ["f0
 def test_exact_sums_are_those_of_the_embedded_engine(spark: SparkSession, name: str) -> None:
     """For the same salt every sum is equal, with every option and with hostile rows."""
     options = CASES[name]
-    rows = hostile()
-    if options.get("distinct"):
-        rows = distinct(rows) if options["distinct"] is True else list({row[0]: row for row in rows}.values())
+    rows = fitting(options, hostile())
     made = plan(**options)
     here, there = both(spark, table(rows), value="minutes" if "clip" in options.get("bounds", {}) else None)
     replay = VOCABULARIES.get(made.selection)

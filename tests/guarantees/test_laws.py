@@ -55,6 +55,7 @@ DRIVERS = {
     "adbc_driver_manager": r"engines\.postgres\..*",
     "adbc_driver_postgresql": r"engines\.postgres\..*",
     "sqlalchemy": r"engines\..*",
+    "python_calamine": r"engines\.workbooks",
     "deltalake": r"engines\.lakes",
     "pyiceberg": r"engines\.lakes",
 }
@@ -402,6 +403,7 @@ def test_the_operating_system_is_asked_for_bits_in_few_places() -> None:
         "pipeline.contributions",
         "curator.door",
         "engines.spark.engine",
+        "engines.temporary",
         "ledger.ledger",
         "ledger.storage",
         "releases.release",

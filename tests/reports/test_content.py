@@ -53,7 +53,7 @@ def test_the_share_left_out_is_that_of_the_noisy_sums() -> None:
 def test_what_was_hidden_is_said_by_the_plan(*, threshold: int | None, complete: bool, said: str) -> None:
     """The page says why pairs are missing, and never how many."""
     release = replace(private_release(COUNTS, threshold=threshold), total=2000)
-    more = {
+    more: dict[str, object] = {
         "release_id": "r",
         "created": "now",
         "engine": "duckdb",

@@ -35,7 +35,17 @@ DEFAULT_TOP = 10
 """Rows shown of each label, or features found in each round, if --top is not given."""
 DATA_HELP = (
     "Parquet, CSV, TSV or JSON lines, the last three also .gz or .zst, or a Delta or Iceberg table: "
-    "files, folders, globs, or addresses such as s3://bucket/visits/*.parquet."
+    "files, folders, globs, or addresses such as s3://bucket/visits/*.parquet. With --table or --query a database: "
+    "postgresql://ann@host/db, a SQLite file (.sqlite, .db), or a DuckDB file (.duckdb). With --table a sheet of an "
+    "Excel workbook (.xlsx)."
+)
+_TABLE_HELP = (
+    "Table or view of the database that DATA names, for example visits or schema.visits; or the sheet of a workbook. "
+    "With --engine spark, and instead of DATA: a table of Spark's catalog."
+)
+_QUERY_HELP = (
+    "Instead of --table: a SELECT, which runs read-only. Declare with --row-local that each of its rows depends on the "
+    "records of one unit alone."
 )
 _COUNT_HELP = (
     "Column with a number of units, for data in which the units were counted already. It cannot be combined with --unit, "
@@ -57,7 +67,8 @@ _SUGGEST_HELP = (
 )
 _CONF_HELP = (
     "Setting of the engine, for example threads=2. DuckDB takes memory_limit, threads and temp_directory. Spark takes "
-    "staging and every spark.* setting. May be repeated."
+    "staging and every spark.* setting. PostgreSQL takes statement_timeout, lock_timeout, work_mem, temp_tablespaces, "
+    "search_path and stream (yes reads the columns out of the server). May be repeated."
 )
 _SHARES = "pairs=0.7,features=0.23,labels=0.06,total=0.01"
 _HINTS = "units=1e6,labels=20,pairs_per_unit=40"
@@ -92,11 +103,11 @@ class ColumnOptions:
     """Which column holds what."""
 
     unit: Annotated[str | None, Parameter(name=["--unit", "--id"], metavar="NAME")] = None
-    """Column that identifies the unit, whose privacy is protected. The default is a column called unit or id."""
+    """Column that identifies the unit, whose privacy is protected. The default is a column called unit, id, user_id or alike."""
     feature: Annotated[str | None, Parameter(metavar="NAME")] = None
-    """Column with the features, which are ranked. The default is a column called feature."""
+    """Column with the features, which are ranked. The default is a column called feature or item."""
     label: Annotated[str | None, Parameter(name=["--label", "--partition"], metavar="NAME")] = None
-    """Column with the label, the group of a row. The default is a column called label or partition."""
+    """Column with the label, the group of a row. The default is a column called label, partition or group."""
     value: Annotated[str | None, Parameter(name=["--value", "--observation"], metavar="NAME")] = None
     """Column with a number for each row. Without it each (unit, feature, label) counts 1."""
     unit_sql: Annotated[str | None, Parameter(metavar="SQL")] = None
@@ -163,10 +174,10 @@ class ColumnOptions:
                     raise InputError(f"--count and {option} were both given.", hint=f"leave {option} out")
         return found
 
-    def sql_of(self, plan: Plan, dialect: Dialect) -> list[Step]:
-        """Return the steps that a release of these columns runs."""
+    def sql_of(self, plan: Plan, dialect: Dialect, *, enforced: bool = False) -> list[Step]:
+        """Return the steps that a release of these columns runs; ``enforced`` as for `Plan.phases`."""
         merged = any((self.unit_sql, self.feature_sql, self.label_sql))
-        return plan.steps(dialect, merged_keys=merged, counted=self.count is not None)
+        return plan.steps(dialect, merged_keys=merged, counted=self.count is not None, enforced=enforced)
 
 
 @Parameter(name="*", group=READING)
@@ -174,12 +185,14 @@ class ColumnOptions:
 class EngineOptions:
     """Which engine reads the data."""
 
-    engine: Literal["duckdb", "spark"] | None = None
-    """Engine that reads the data: duckdb, which is embedded and the default, or spark."""
+    engine: Literal["duckdb", "spark", "postgres", "sqlite"] | None = None
+    """Engine that reads the data. The default is duckdb, which is embedded; databases are read by their own engines."""
     master: Annotated[str | None, Parameter(metavar="URL")] = None
     """Where Spark runs: spark://host:7077, yarn, local[4], or sc://host for Spark Connect. The default is all local cores."""
-    table: Annotated[str | None, Parameter(metavar="NAME")] = None
-    """Instead of DATA: a table of Spark's catalog, for example db.visits."""
+    table: Annotated[str | None, Parameter(metavar="NAME", help=_TABLE_HELP)] = None
+    """The table, where DATA is a database."""
+    query: Annotated[str | None, Parameter(metavar="SQL", help=_QUERY_HELP)] = None
+    """Instead of --table: a SELECT."""
     conf: Annotated[tuple[str, ...], Parameter(metavar="KEY=VALUE", show_default=False, help=_CONF_HELP)] = ()
     """Settings of the engine."""
 
@@ -191,18 +204,19 @@ class EngineOptions:
         >>> EngineOptions(engine="spark", master="sc://host").keywords()
         {'engine': 'spark', 'conf': {'remote': 'sc://host'}}
         """
-        for option in ("master", "table"):
-            if getattr(self, option) is not None and self.engine != "spark":
-                raise InputError(
-                    f"--{option} is for Spark, which was not asked for.", hint=f"--engine spark --{option} ..."
-                )
+        if self.master is not None and self.engine != "spark":
+            raise InputError("--master is for Spark, which was not asked for.", hint="--engine spark --master ...")
+        if self.query is not None and self.engine == "spark":
+            raise InputError("--query is for databases, not for Spark.", hint="--table VIEW --row-local")
         conf = settings_of("--conf", self.conf, "spark.executor.memory=4g" if self.engine == "spark" else "threads=2")
         if self.master is not None:
             place = "remote" if self.master.startswith("sc://") else "master"
             if place in conf:
                 raise InputError(f"--master and --conf {place} were both given.", hint=f"leave --conf {place} out")
             conf[place] = self.master
-        return {"engine": self.engine, "conf": conf}
+        given = {} if self.engine == "spark" else {"table": self.table, "query": self.query}
+        named = {name: text for name, text in given.items() if text is not None}
+        return {"engine": self.engine, "conf": conf, **named}
 
     def data(self, paths: list[str] | None, default: Sequence[str] = ()) -> list[str] | Table:
         """Return what is to be observed: the paths, the table of --table, or the files of the settings.
@@ -212,15 +226,29 @@ class EngineOptions:
         """
         from ddpmi.pipeline.steps import table
 
-        if paths and self.table is not None:
-            raise InputError("DATA and --table were both given.", hint="leave one of them out")
-        if self.table is not None:
+        if self.engine == "spark" and self.table is not None:
+            if paths:
+                raise InputError("DATA and --table were both given.", hint="leave one of them out")
             return table(self.table)
         if not paths and not default:
             raise InputError(
-                "There is no DATA.", hint="name files, or with Spark a table: --engine spark --table db.visits"
+                "There is no DATA.",
+                hint="name files, postgresql://host/db with --table visits, or --engine spark --table db.visits",
             )
-        return paths or list(default)
+        found = paths or list(default)
+        _check_addresses(found)
+        return found
+
+
+def _check_addresses(paths: list[str]) -> None:
+    """Refuse a password in an address: other users of the machine see it in the list of processes."""
+    from ddpmi.engines.postgres.sessions import has_password
+
+    if any(has_password(path) for path in paths):
+        raise InputError(
+            "The address contains a password. Other users of this machine could see it in the list of processes.",
+            hint="change it, leave it out, and put it into PGPASSWORD, ~/.pgpass, or a service: postgresql:///?service=NAME",
+        )
 
 
 @Parameter(name="*", group=READING)

@@ -156,7 +156,9 @@ def summed_by(
         replay: For tests: features of each round, used instead of drawn ones.
         done: As for `summed`.
     """
-    first, *later = plan.phases(obs.source.dialect, merged_keys=obs.merges_keys, counted=obs.counted)
+    first, *later = plan.phases(
+        obs.source.dialect, merged_keys=obs.merges_keys, counted=obs.counted, enforced=obs.enforced
+    )
     lists = {"feature": plan.public_features, "label": plan.public_labels}
     given = {key: keys for key, keys in lists.items() if keys is not None}
     with summed(obs, first, salt=salt, lists=given, progress=progress, done=done) as engine:

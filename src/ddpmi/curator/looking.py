@@ -70,6 +70,10 @@ def bounding_of(obs: Observations, auto: AutoPlan) -> Bounding:
     """Return what the SQL of a look needs to know: everything of the plans that may follow, but for their bounds."""
     bounding = auto.example(auto.possible[0]).calibration.bounding
     merged = obs.merges_keys and bounding.distinct is True
+    if obs.enforced and not bounding.distinct:
+        # The release that follows has the same steps.
+        # proof: bounding.enforced
+        return replace(bounding, distinct=True)
     return replace(bounding, distinct=False) if merged else bounding
 
 

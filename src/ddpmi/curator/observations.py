@@ -30,6 +30,7 @@ _HANDED_OVER = (
     "The owner declares that each row of the data handed over in memory was made from one unit's records alone, "
     "and that the types of its columns were not guessed from rows."
 )
+_ENFORCED = "The database keeps no two rows of one (unit, feature, label), by a unique index or a primary key, so none are merged."
 _SAME_UNITS = (
     "The owner declares that the unit of the rows ({here}) and the unit of the table in which the seed is looked up "
     "({there}) name the same units. The promise is for all rows of a unit in both tables."
@@ -55,6 +56,8 @@ class Observations:
     """Whether rows are counts of units. Then value is the count, and there is no unit."""
     seed: Seed | None = None
     """Makes the labels, in place of a column."""
+    asked: str | None = field(default=None, repr=False)
+    """The query of a database that gives the rows. Its text is never shown."""
     within: Observations | None = field(default=None, repr=False)
     """The second table, in which the seed is looked up; None for these rows."""
     notes: tuple[str, ...] = ()
@@ -72,6 +75,15 @@ class Observations:
     def merges_keys(self) -> bool:
         """Whether an expression or a seed may give equal keys to rows that differ in the source."""
         return self.seed is not None or bool(self.columns.expressions - {"value"})
+
+    @property
+    def enforced(self) -> bool:
+        """Whether a unique index or primary key of the database keeps rows distinct per (unit, feature, label)."""
+        # proof: bounding.enforced
+        keys = {self.columns.unit, self.columns.feature, self.columns.label}
+        if self.counted or self.merges_keys or None in keys:
+            return False
+        return any(unique <= keys for unique in self.source.unique)
 
     @property
     def unit_is_expression(self) -> bool:
@@ -112,6 +124,7 @@ class Observations:
             _HANDED_OVER: self.source.in_memory or (self.within is not None and self.within.source.in_memory),
             _COUNTED_ONCE: self.counted,
             _CHOSEN_SEED: self.seed is not None,
+            _ENFORCED: self.enforced,
         }
         linked = [] if self.within is None else [_SAME_UNITS.format(here=self.unit_name, there=self.within.unit_name)]
         return [*(text for text, applies in declared.items() if applies), *linked, *self.notes]
@@ -128,6 +141,8 @@ class Observations:
             mapping["expressions"] = sorted(self.columns.expressions)
         if self.where is not None:
             mapping["where"] = self.where
+        if self.asked is not None:
+            mapping["query"] = self.asked
         if self.counted:
             mapping["counted"] = True
         if self.source.encoding not in (None, "utf-8"):
@@ -317,7 +332,7 @@ class Observations:
         return None if made_up is None else replace(self, source=made_up)
 
 
-def observe(
+def observe(  # noqa: PLR0913 - each is its own question
     data: Any,
     *,
     unit: Role = None,
@@ -329,13 +344,16 @@ def observe(
     engine: EngineName | None = None,
     encoding: str | None = None,
     conf: Mapping[str, Any] | None = None,
+    table: str | None = None,
+    query: str | None = None,
 ) -> Observations:
     """Name the data to be observed. Reads the schema and no row.
 
     Args:
         data: A path, glob, folder, address or list of Parquet, CSV or JSON lines files, a Delta or Iceberg table, a
             pandas or polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation, a Spark DataFrame, or
-            with Spark a ``table("db.visits")``.
+            with Spark a ``table("db.visits")``; with ``table`` or ``query`` a ``postgresql://`` address, a SQLite or
+            DuckDB file, or an open connection; a sheet of an Excel workbook.
         unit: Column of the unit, whose privacy is protected; ``unit``, ``id``, ``user_id`` and a few others are recognised.
         feature: Column of the feature, which is ranked; ``feature`` is recognised.
         label: Column of the label (group); ``label``, ``partition`` and ``group`` are recognised. It may be left out if `label_by`
@@ -344,10 +362,14 @@ def observe(
         where: Keep the rows for which this SQL expression over the row's own columns is true.
         dataset: Name under which the ledger counts releases of these data.
         engine: The engine that reads paths and tables: "duckdb", which is embedded and the default, or "spark".
+            Databases are read by their own engines, "postgres" and "sqlite".
         encoding: Encoding of CSV and JSON lines files: "utf-8", the default, "latin-1" and others. It is never
             guessed. Bytes that do not decode become U+FFFD.
         conf: Settings of the engine, for example ``{"memory_limit": "4GB", "threads": 2}``; for Spark ``master``,
-            ``remote``, ``staging`` (a folder that all its machines share), and its own ``spark.*``.
+            ``remote``, ``staging`` (a folder that all its machines share), and its own ``spark.*``; for PostgreSQL
+            ``statement_timeout``, ``lock_timeout``, ``work_mem``, ``temp_tablespaces``, ``search_path`` and ``stream``.
+        table: The table or view of a database, as ``"visits"`` or ``"schema.visits"``; the sheet of a workbook.
+        query: Instead of a table: a SELECT, which runs read-only. The plan must then say ``row_local=True``.
 
     Raises:
         InputNotFound: There is no file.
@@ -358,7 +380,7 @@ def observe(
     >>> observe(pa.table({"id": [1], "feature": ["a"], "label": ["x"]}))
     Observations(unit='id' BIGINT, feature='feature' VARCHAR, label='label' VARCHAR; dataset='default', engine='duckdb')
     """
-    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding)
+    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding, table=table, query=query)
     roles = {"unit": unit, "feature": feature, "label": label, "value": value}
     columns, schema, reads = named_roles(source, roles)
     check_types(columns, schema)
@@ -372,7 +394,13 @@ def observe(
             )
         reads |= dict.fromkeys(more)
     return Observations(
-        source=source, columns=columns, schema=schema, dataset=dataset_name(dataset), where=text, reads=tuple(reads)
+        source=source,
+        columns=columns,
+        schema=schema,
+        dataset=dataset_name(dataset),
+        where=text,
+        reads=tuple(reads),
+        asked=query,
     )
 
 
@@ -386,6 +414,8 @@ def observe_counts(
     engine: EngineName | None = None,
     encoding: str | None = None,
     conf: Mapping[str, Any] | None = None,
+    table: str | None = None,
+    query: str | None = None,
 ) -> Observations:
     """Name data in which the units were counted already: rows of feature, label and a number of units. Reads no row.
 
@@ -402,6 +432,8 @@ def observe_counts(
         engine: As for `observe`.
         encoding: As for `observe`.
         conf: Settings of the engine.
+        table: As for `observe`.
+        query: As for `observe`.
 
     Raises:
         SchemaError: A column is missing or of the wrong type.
@@ -410,7 +442,7 @@ def observe_counts(
     >>> observe_counts(pa.table({"feature": ["a"], "label": ["x"], "count": [7]})).counted
     True
     """
-    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding)
+    source = open_source(data, engine=engine, settings=_settings(conf), encoding=encoding, table=table, query=query)
     columns, schema, reads = named_roles(source, {"feature": feature, "label": label, "value": count})
     check_types(columns, schema, counted=True)
     return Observations(
@@ -419,6 +451,7 @@ def observe_counts(
         schema=schema,
         dataset=dataset_name(dataset),
         reads=tuple(reads),
+        asked=query,
         counted=True,
     )
 

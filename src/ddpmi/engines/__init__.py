@@ -5,24 +5,32 @@ the steps of the pipeline. `open_source` chooses the engine; code outside of thi
 
 - duckdb: the embedded engine: files and frames on one machine
 - spark: the distributed engine
+- postgres: steps run inside a PostgreSQL server
+- sqlite: steps run inside a SQLite file
+- temporary: temporary tables and views, which postgres and sqlite share
+- streams: data of other places that is streamed into the embedded engine
+- workbooks: sheets of Excel workbooks
 - lakes: Delta and Iceberg tables on disk
 - noising: noise added to batches of exact sums
+- renaming: names of steps in SQL, replaced by an engine's own
 - progress: how much of a running query is done
 - room: room on disk, and names that a disk can hold
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from ddpmi.engines import streams
 from ddpmi.errors import Hint, InputError
 from ddpmi.pipeline.steps import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -34,9 +42,21 @@ if TYPE_CHECKING:
 
 #: The usual size of a batch of sums.
 BATCH_ROWS = 1 << 20
-EngineName = Literal["duckdb", "spark"]
+EngineName = Literal["duckdb", "spark", "postgres", "sqlite"]
 #: What a column holds. "untyped" is text of a file format without types: whether a cell is a number is decided cell by cell.
 Kind = Literal["text", "integer", "boolean", "date", "number", "untyped", "other"]
+#: Addresses of PostgreSQL, also as SQLAlchemy spells them.
+_POSTGRES = re.compile(r"postgres(?:ql)?(?:\+\w+)?://")
+_OTHERS = re.compile(
+    r"(mysql|mariadb|mssql|sqlserver|oracle|snowflake|bigquery|trino|presto|redshift|databricks|clickhouse|db2|jdbc)[+:]"
+)
+_ENGINES = ("spark", "postgres", "sqlite")
+#: The end of a file's name -> the kind of database in the file.
+_DATABASES = {
+    **dict.fromkeys([".sqlite", ".sqlite3", ".db", ".db3"], "sqlite"),
+    **dict.fromkeys([".duckdb", ".ddb"], "duckdb"),
+    **dict.fromkeys([".xlsx", ".xlsm"], "workbook"),
+}
 
 
 class Source(Protocol):
@@ -56,6 +76,10 @@ class Source(Protocol):
     @property
     def query(self) -> str | None:
         """What kind of query or view this is, where its rows may depend on more than one unit; None otherwise."""
+
+    @property
+    def unique(self) -> tuple[frozenset[str], ...]:
+        """Sets of columns of which the database itself keeps no two rows equal; none for data without such a rule."""
 
     @property
     def in_memory(self) -> bool:
@@ -175,14 +199,24 @@ class Engine(Protocol):
         """
 
 
-def open_source(data: Any, *, engine: str | None, settings: Mapping[str, str], encoding: str | None) -> Source:
+def open_source(
+    data: Any,
+    *,
+    engine: str | None,
+    settings: Mapping[str, str],
+    encoding: str | None,
+    table: str | None = None,
+    query: str | None = None,
+) -> Source:
     """Name data for the engine that reads it. Loads no other engine and reads no row.
 
     Args:
-        data: Paths, a frame, a relation or a `Table`.
-        engine: The engine's name; None chooses Spark for its DataFrames and DuckDB for all other data.
+        data: Paths, a frame, a relation, a `Table`, the address of a database, or an open connection.
+        engine: The engine's name; None chooses it by the data.
         settings: Settings of the engine.
         encoding: The encoding of text files; None for the default.
+        table: The table of a database, or the sheet of a workbook.
+        query: A SELECT of a database.
 
     Raises:
         InputError: No engine reads these data with these options.
@@ -190,23 +224,40 @@ def open_source(data: Any, *, engine: str | None, settings: Mapping[str, str], e
     """
     given: Iterable[Any] = data if isinstance(data, list | tuple) else [data]
     paths = [str(item) for item in given] if all(isinstance(item, str | PathLike) for item in given) else None
-    is_frame = is_spark(data)
-    if engine not in (None, "duckdb", "spark") or (is_frame and engine == "duckdb"):
+    kind = _database(data, paths)
+    reading = kind if kind in _ENGINES else "spark" if is_spark(data) or engine == "spark" else "duckdb"
+    if engine not in (None, reading):
         raise InputError(
             f"engine={engine!r} cannot read these data.",
-            hint=Hint(python="leave engine out, or engine='spark'", cli="leave --engine out, or --engine spark"),
+            hint=Hint(
+                python=f"leave engine out, or engine={reading!r}", cli=f"leave --engine out, or --engine {reading}"
+            ),
         )
     if isinstance(data, Table) and engine != "spark":
         raise InputError(
             "A table lives in an engine's catalog.",
-            hint=Hint(python="observe(table('db.visits'), engine='spark')", cli="--table db.visits --engine spark"),
+            hint=Hint(
+                python="observe(table('db.visits'), engine='spark'), or observe('postgresql://host/db', table='visits')",
+                cli="--table db.visits --engine spark, or postgresql://host/db --table visits",
+            ),
         )
-    on_spark = is_frame or engine == "spark"
-    if encoding is not None and (paths is None or on_spark):
+    if encoding is not None and (paths is None or kind is not None or reading == "spark"):
         raise InputError(
             "An encoding is for CSV and JSON lines files that DuckDB reads.", hint="leave encoding out for these data"
         )
-    return _spark_source(data, paths, settings) if on_spark else _duckdb_source(data, paths, settings, encoding)
+    if kind is None and (table or query) is not None:
+        raise InputError(
+            "A table or query is named, but the data is no database.",
+            hint=Hint(
+                python="observe('postgresql://host/db', table='visits')",
+                cli="postgresql://host/db --table visits, or visits.sqlite --table visits",
+            ),
+        )
+    if kind is not None:
+        return _database_source(kind, data, paths, settings, table=table, query=query)
+    return (
+        _spark_source(data, paths, settings) if reading == "spark" else _duckdb_source(data, paths, settings, encoding)
+    )
 
 
 def is_spark(data: object) -> bool:
@@ -216,6 +267,66 @@ def is_spark(data: object) -> bool:
     False
     """
     return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ == "DataFrame"
+
+
+def _database(data: Any, paths: list[str] | None) -> str | None:
+    """Return what kind of database the data is in; None for files of rows, frames and tables of a catalog."""
+    if paths is None:
+        if not streams.is_connection(data):
+            return None
+        if streams.is_adbc(data) and data.adbc_get_info().get("vendor_name") == "PostgreSQL":
+            return "postgres"
+        return "connection"
+    if len(paths) != 1:
+        return None
+    if _POSTGRES.match(paths[0]):
+        return "postgres"
+    if _OTHERS.match(paths[0]):
+        # The address may contain a password, so it is not shown.
+        raise InputError(
+            f"Addresses of {paths[0].partition(':')[0].partition('+')[0]} are not opened here.",
+            hint=Hint(
+                do="open a connection with its own driver, and pass that",
+                python="observe(connection, query='SELECT ...')",
+                cli="in Python, with observe",
+            ),
+        )
+    kind = _DATABASES.get(PurePath(paths[0]).suffix.lower())
+    return "duckdb" if kind == "sqlite" and _is_duckdb(paths[0]) else kind
+
+
+def _is_duckdb(path: str) -> bool:
+    """Tell whether a file begins as those of DuckDB do, many of which are called .db, too."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except OSError:
+        return False
+
+
+def _database_source(
+    kind: str, data: Any, paths: list[str] | None, settings: Mapping[str, str], *, table: str | None, query: str | None
+) -> Source:
+    if kind == "sqlite":
+        from ddpmi.engines.sqlite import source as sqlite
+
+        return sqlite.file_source(str(paths and paths[0]), settings, table=table, query=query)
+    from ddpmi.engines.duckdb import source as duckdb
+
+    if kind == "duckdb":
+        return duckdb.database_source(str(paths and paths[0]), settings, table=table, query=query)
+    if kind == "workbook":
+        return duckdb.workbook_source(str(paths and paths[0]), settings, sheet=table, query=query)
+    if kind == "connection":
+        rows = streams.rows_of(data, table=table, query=query)
+        return duckdb.stream_source(rows, "query through a connection", settings)
+    from ddpmi.engines.postgres import source as postgres
+
+    address = _POSTGRES.sub("postgresql://", paths[0]) if paths else data
+    found = postgres.database_source(address, settings, table=table, query=query)
+    if isinstance(found, streams.Stream):
+        return duckdb.stream_source(found, found.query, {})
+    return found
 
 
 def _spark_source(data: Any, paths: list[str] | None, settings: Mapping[str, str]) -> Source:

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ddpmi.engines.streams import Stream
 from ddpmi.errors import EngineError, Hint, InputError, MissingExtra
 from ddpmi.pipeline.dialects import quote
 
@@ -24,9 +25,10 @@ _VERSION = re.compile(r"v?(\d+)\D")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lake:
+class Lake(Stream):
     """A Delta or Iceberg table: files and the metadata that says which rows are deleted."""
 
+    copied = False
     kind: Literal["delta", "iceberg"]
     path: str
     """The folder of a Delta table, the metadata file of an Iceberg table."""

@@ -85,6 +85,25 @@ def constant(batches: Iterable[pa.RecordBatch], **columns: str) -> Iterator[pa.R
         yield pa.record_batch({name: pa.array([text], pa.string()) for name, text in columns.items()})
 
 
+def drawn(
+    batches: Iterable[pa.RecordBatch], keys: list[str], noise: TableNoise | None, source: Source | None
+) -> pa.Table:
+    """Add noise to a stream of exact sums, and return those that reach the threshold. Others are never stored.
+
+    Args:
+        batches: Keys and then the sum, and ``HIDDEN`` where the noise has a ``below``.
+        keys: Names of the keys.
+        noise: What is added; None keeps the sums exact.
+        source: Random words; the cryptographic source of this process by default.
+    """
+    import pyarrow as pa
+
+    schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
+    marked = schema if noise is None or noise.below is None else schema.append(pa.field(HIDDEN, pa.bool_()))
+    exact = (batch.cast(marked) for batch in batches)
+    return pa.Table.from_batches(noisy(exact, noise, source), schema=schema)
+
+
 def in_key_order(sql: str, keys: list[str]) -> str:
     """Order exact sums by their keys, so that seeded noise, which is for tests, is the same on every engine.
 

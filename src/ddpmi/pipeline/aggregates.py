@@ -165,6 +165,8 @@ def remainder(key: str, dialect: Dialect) -> str:
     # proof: other.remainder
     known = f"known_{key}s"
     keys = f"SELECT {key} FROM {known}" + (" UNION ALL SELECT NULL" if key == "label" else "")
+    # Features may be many, and some engines compare every pair of keys unless the condition is an equality.
+    same = "IS NOT DISTINCT FROM" if key == "label" else "="
     return (
         f"SELECT k.{key} AS {key}, {clamp('COALESCE(s.total, 0)')} AS sum\n"
         f"FROM ({keys}) AS k LEFT JOIN (\n"
@@ -172,7 +174,7 @@ def remainder(key: str, dialect: Dialect) -> str:
         f"  FROM joint AS j LEFT JOIN kept ON j.feature = kept.feature AND j.label = kept.label\n"
         f"  LEFT JOIN {known} AS g ON j.{key} = g.{key}\n"
         f"  WHERE kept.feature IS NULL GROUP BY g.{key}\n"
-        f") AS s ON k.{key} IS NOT DISTINCT FROM s.{key}"
+        f") AS s ON k.{key} {same} s.{key}"
     )
 
 

@@ -31,7 +31,7 @@ _UNSEEN = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How much one unit may change. Declared, never computed from the data.
+    """How much one unit may change. Declared, or chosen by a private look; never computed from the data without a charge.
 
     >>> Bounds(pairs=50).cap
     500

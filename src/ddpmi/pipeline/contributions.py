@@ -203,7 +203,7 @@ def _level(bounding: Bounding, dialect: Dialect) -> str:
     value = f"CAST(value AS {dialect.double})"
     clipped = f"LEAST(GREATEST({value}, {_double(0.0, dialect)}), {_double(float(top), dialect)})"
     level = f"FLOOR({clipped} / {_double(float(bounding.step), dialect)} + {_double(0.5, dialect)})"
-    return f"CASE WHEN {value} <> CAST('NaN' AS {dialect.double}) THEN CAST({level} AS BIGINT) END"
+    return f"CASE WHEN {dialect.holds_number(value)} THEN CAST({level} AS BIGINT) END"
 
 
 def _units(bounding: Bounding, bounds: Bounds, dialect: Dialect) -> list[Step]:

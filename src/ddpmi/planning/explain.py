@@ -45,6 +45,7 @@ def explain(
     steps: Sequence[Step] | None = None,
     encoding: str | None = "",
     pairs_per_unit: float | None = None,
+    data_relies_on: Sequence[str] = (),
 ) -> str:
     """Describe a plan; the same text appears on the command line, in reports and beside a receipt.
 
@@ -54,6 +55,7 @@ def explain(
         steps: The SQL that will run, if it is to be shown. Counts and expressions have other steps than plain columns.
         encoding: How text files are read; None for data that has no encoding to choose, empty if no data is named.
         pairs_per_unit: How many pairs a usual unit has, from public knowledge: what will be visible depends on it.
+        data_relies_on: What a release of the named data relies on besides.
     """
     parts = [
         ("Guarantee", guarantee(plan.budget)),
@@ -63,7 +65,7 @@ def explain(
         ("Options", _options(plan)),
         ("Cost", _cost(plan)),
         ("Text files", text_files(encoding)),
-        ("Relies on", "\n".join(plan.relies_on)),
+        ("Relies on", "\n".join([*plan.relies_on, *data_relies_on])),
         (
             f"SQL ({dialect.name}), from the observed rows to the sums that noise is added to",
             "" if steps is None else render(list(steps)),
@@ -229,9 +231,10 @@ def _bounds(plan: Plan) -> str:
         if bounds.strategy == "scale"
         else f"keeps {bounds.pairs} of them, picked by a keyed hash"
     )
+    several = "s" if bounds.labels > 1 else ""
     lines = [
         f"A unit with up to pairs={bounds.pairs} pairs counts in full; a heavier one {heavy}; at most cap={bounds.cap} pairs are read.",
-        f"A unit appears under at most labels={bounds.labels} label{'s' if bounds.labels > 1 else ''}.",
+        f"A unit appears under at most labels={bounds.labels} label{several}; its other labels are dropped.",
     ]
     if bounds.clip is not None:
         lines.append(

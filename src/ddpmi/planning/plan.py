@@ -328,12 +328,25 @@ class Plan:
             found.append("The owner declares that the public lists were not computed from these data.")
         return found
 
-    def steps(self, dialect: Dialect = DUCKDB, *, merged_keys: bool = False, counted: bool = False) -> list[Step]:
+    def steps(
+        self,
+        dialect: Dialect = DUCKDB,
+        *,
+        merged_keys: bool = False,
+        counted: bool = False,
+        enforced: bool = False,
+    ) -> list[Step]:
         """Return the SQL from ``rows`` to the exact sums: the steps of all `phases` in one list."""
-        return [step for phase in self.phases(dialect, merged_keys=merged_keys, counted=counted) for step in phase]
+        phases = self.phases(dialect, merged_keys=merged_keys, counted=counted, enforced=enforced)
+        return [step for phase in phases for step in phase]
 
     def phases(
-        self, dialect: Dialect = DUCKDB, *, merged_keys: bool = False, counted: bool = False
+        self,
+        dialect: Dialect = DUCKDB,
+        *,
+        merged_keys: bool = False,
+        counted: bool = False,
+        enforced: bool = False,
     ) -> list[list[Step]]:
         """Return the SQL from ``rows`` to the exact sums, one list for each round of selection and one for all later steps.
 
@@ -343,6 +356,7 @@ class Plan:
             dialect: The engine's spelling.
             merged_keys: Whether features or labels come from expressions, so that distinct rows may have become equal.
             counted: Whether rows are counts of units with one row each.
+            enforced: Whether the database keeps no two rows of a (unit, feature, label). Then nothing has to merge them.
         """
         check_counting(self)
         if counted:
@@ -350,6 +364,9 @@ class Plan:
         bounding = replace(self.calibration.bounding, counted=counted)
         if merged_keys and bounding.distinct is True:
             bounding = replace(bounding, distinct=False)
+        elif enforced and not bounding.distinct:
+            # proof: bounding.enforced
+            bounding = replace(bounding, distinct=True)
         rounds = [selection.steps(bounding, dialect, number) for number in range(1, bounding.rounds + 1)]
         last = [
             *contributions.bounded_steps(bounding, dialect),

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi._typing import KEYS
 from ddpmi.engines.duckdb import expressions, files, frames
-from ddpmi.engines.noising import HIDDEN, in_key_order, noisy
+from ddpmi.engines.noising import drawn, in_key_order
 from ddpmi.engines.progress import polled
+from ddpmi.engines.streams import Stream
 from ddpmi.errors import EngineError, Hint, InputError, SchemaError
 from ddpmi.pipeline.dialects import DUCKDB, quote
 from ddpmi.releases.tables import MemoryTables
@@ -109,9 +110,21 @@ class DuckDBEngine:
                 self._connection.register(name, frames.schema_of(source.frame))
                 return name
             adopted = frames.adopt(source.frame, columns)
+            if isinstance(source.frame, Stream) and source.frame.copied:
+                self._copy(name, adopted.data)
+                return name
             self._connection.register(name, adopted.data)
         self.one_pass |= adopted.one_pass
         return name
+
+    def _copy(self, name: str, reader: pa.RecordBatchReader) -> None:
+        """Copy what a reader gives into a table. It is read by this thread, so its own errors come out as they are."""
+        self._connection.register("piece", reader.schema.empty_table())
+        self._connection.execute(f"CREATE TEMP TABLE {name} AS FROM piece")
+        for batch in reader:
+            self._connection.register("piece", batch)
+            self._connection.execute(f"INSERT INTO {name} FROM piece")
+        self._connection.unregister("piece")
 
     def types(self) -> dict[str, tuple[Kind, str]]:
         """Describe the relation's columns."""
@@ -249,12 +262,8 @@ class DuckDBEngine:
 
     def draw(self, name: str, sql: str, keys: list[str], noise: TableNoise | None, source: Words | None) -> None:
         """Stream exact sums through the noise into memory. Sums below the threshold are never stored."""
-        import pyarrow as pa
-
-        schema = pa.schema([*((key, pa.string()) for key in keys), ("sum", pa.int64())])
-        marked = schema if noise is None or noise.below is None else schema.append(pa.field(HIDDEN, pa.bool_()))
-        exact = (batch.cast(marked) for batch in self.batches(sql if source is None else in_key_order(sql, keys)))
-        self.put(name, pa.Table.from_batches(noisy(exact, noise, source), schema=schema))
+        exact = self.batches(sql if source is None else in_key_order(sql, keys))
+        self.put(name, drawn(exact, keys, noise, source))
 
     def released(self) -> MemoryTables:
         """Read the drawn tables into memory."""

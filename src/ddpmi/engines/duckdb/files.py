@@ -49,6 +49,24 @@ _TIMESTAMPS = {
 }
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _GLOB = set("*?[")
+_PANDAS = "convert it: python -c \"import pandas; pandas.{read}('visits{end}').to_parquet('visits.parquet')\""
+#: The end of a name -> how to convert such a file.
+_CONVERTED = {
+    ".txt": "if it has columns, rename it to .csv (commas) or .tsv (tabs)",
+    ".xls": "open it in Excel or LibreOffice, and save it as .xlsx",
+    ".ods": "open it in LibreOffice, and save it as .xlsx",
+    **{
+        end: _PANDAS.format(read=read, end=end)
+        for end, read in {
+            ".sav": "read_spss",
+            ".dta": "read_stata",
+            ".sas7bdat": "read_sas",
+            ".feather": "read_feather",
+        }.items()
+    },
+    ".mdb": "export its tables as .csv",
+    ".accdb": "export its tables as .csv",
+}
 #: Longest line of a text file, in bytes; a longer one is dropped.
 _LONGEST_LINE = 1 << 24
 #: A character that is never in a JSON text, where control characters are escaped.
@@ -332,6 +350,8 @@ def _format(path: str) -> Format:
             f"{path} may be one JSON document or one record per line, and its rows must not decide which.",
             hint="one record per line: rename it to .jsonl; one document: jq -c '.[]' data.json > data.jsonl",
         )
+    if suffix in _CONVERTED:
+        raise InputError(f"Files ending in {suffix!r} are not read.", hint=_CONVERTED[suffix])
     if suffix not in _FORMATS:
         raise InputError(f"Files ending in {suffix or 'nothing'!r} are not read.", hint=f"these are read: {_READ}")
     return _FORMATS[suffix]

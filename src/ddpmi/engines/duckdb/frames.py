@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.engines.lakes import Lake
+from ddpmi.engines.streams import Stream
 from ddpmi.errors import EngineError, Hint, InputError, SchemaError
 from ddpmi.pipeline.dialects import quote
 
@@ -57,7 +57,7 @@ class Adopted:
 def is_frame(data: object) -> bool:
     """Tell whether `adopt` accepts the data."""
     return (
-        isinstance(data, Lake)
+        isinstance(data, Stream)
         or is_a(data, "pandas", "DataFrame")
         or is_a(data, "polars", "DataFrame", "LazyFrame")
         or is_a(data, "pyarrow", "Table", "RecordBatch", "RecordBatchReader")
@@ -104,7 +104,7 @@ def is_streamed(data: object) -> bool:
     False
     """
     return (
-        isinstance(data, Lake)
+        isinstance(data, Stream)
         or is_a(data, "duckdb", "DuckDBPyRelation")
         or is_a(data, "pyarrow.dataset", "Dataset")
         or read_once(data)
@@ -113,7 +113,7 @@ def is_streamed(data: object) -> bool:
 
 def schema_of(data: Any) -> pa.Table:
     """Return a table without rows that has the data's columns. Reads no row."""
-    if isinstance(data, Lake):
+    if isinstance(data, Stream):
         return _valid(data.schema().empty_table())
     if is_a(data, "pandas", "DataFrame"):
         return _pandas(data.iloc[:0], [str(name) for name in data.columns], all_types=True)
@@ -168,7 +168,7 @@ def _reader(data: Any, columns: list[str]) -> Any:
     """Open data that streams as a reader; None for data in memory."""
     if is_a(data, "duckdb", "DuckDBPyRelation"):
         reader = data.project(", ".join(quote(name) for name in columns)).to_arrow_reader(_BATCH_ROWS)
-    elif isinstance(data, Lake):
+    elif isinstance(data, Stream):
         reader = data.reader(columns)
     elif is_a(data, "pyarrow.dataset", "Dataset"):
         reader = data.scanner(columns=columns).to_reader()

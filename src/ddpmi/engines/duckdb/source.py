@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ddpmi.engines import lakes
-from ddpmi.engines.duckdb import expressions, files, frames
+from ddpmi.engines import lakes, workbooks
+from ddpmi.engines.duckdb import databases, expressions, files, frames
 from ddpmi.engines.duckdb.engine import DuckDBEngine
+from ddpmi.engines.streams import Stream
 from ddpmi.errors import Hint, InputError, SchemaError
 from ddpmi.pipeline.dialects import DUCKDB, Dialect
 from ddpmi.releases.room import check_room
@@ -50,6 +51,7 @@ class DuckDBSource:
     settings: Mapping[str, str] = field(default_factory=dict)
     engine: str = "duckdb"
     dialect: Dialect = DUCKDB
+    unique: tuple[frozenset[str], ...] = ()
     made_up: bool = False
     """Whether a few made-up rows take the place of the data, for a rehearsal."""
     known: dict[str, tuple[Kind, str]] = field(default_factory=dict, repr=False, compare=False)
@@ -83,7 +85,11 @@ class DuckDBSource:
             types = engine.types()
         if self.files is None:
             unread = frames.unread(self.frame)
-            return {name: ("other" if name in unread else kind, type_) for name, (kind, type_) in types.items()}
+            untyped_text = isinstance(self.frame, Stream) and self.frame.untyped
+            return {
+                name: ("other" if name in unread else "untyped" if untyped_text else kind, type_)
+                for name, (kind, type_) in types.items()
+            }
         untyped = set(self.files.partitions) if self.files.format == "parquet" else set(types)
         return {name: ("untyped" if name in untyped else kind, type_) for name, (kind, type_) in types.items()}
 
@@ -174,7 +180,7 @@ class DuckDBSource:
 
     def rehearsal(self) -> DuckDBSource:
         """Return made-up rows in place of the data, if its files and drivers are there."""
-        if isinstance(self.frame, lakes.Lake):
+        if isinstance(self.frame, Stream):
             self.frame.check_driver()
         if self.files is not None:
             self.files.check_readable()
@@ -229,6 +235,24 @@ def path_source(paths: list[str], settings: Mapping[str, str], encoding: str | N
     if lake is not None and encoding is None:
         return DuckDBSource(frame=lake, settings=settings)
     return DuckDBSource(files=files.find_files(paths, encoding), settings=settings)
+
+
+def database_source(path: str, settings: Mapping[str, str], *, table: str | None, query: str | None) -> DuckDBSource:
+    """Name a table or a query of a DuckDB file. Reads no row."""
+    found, kind = databases.find_table(path, table=table, query=query)
+    return stream_source(found, kind, settings)
+
+
+def workbook_source(path: str, settings: Mapping[str, str], *, sheet: str | None, query: str | None) -> DuckDBSource:
+    """Name a sheet of a workbook. Reads its first row, which names the columns."""
+    if query is not None:
+        raise InputError("A workbook takes no query.", hint=Hint(python="table='Sheet1'", cli="--table Sheet1"))
+    return stream_source(workbooks.find_sheet(path, sheet), None, settings)
+
+
+def stream_source(data: Stream, query: str | None, settings: Mapping[str, str]) -> DuckDBSource:
+    """Name data that streams from elsewhere. Reads no row."""
+    return DuckDBSource(frame=data, query=query, settings=settings)
 
 
 def frame_source(data: Any, settings: Mapping[str, str]) -> DuckDBSource | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ddpmi._typing import KEYS
 from ddpmi.engines.noising import HIDDEN, constant, in_key_order, noisy
+from ddpmi.engines.renaming import renamed
 from ddpmi.engines.spark import sessions
 from ddpmi.engines.spark.sessions import own_errors, watched
 from ddpmi.errors import EngineError, Hint
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 #: With version 1, the driver makes all files of a job visible in one step at its end.
 _WRITE = {"compression": "zstd", "mapreduce.fileoutputcommitter.algorithm.version": "1"}
-#: Finds where the text of a step reads another step; quoted names and texts are skipped.
-_READ = re.compile(r"`[^`]*`|'[^']*'|(?P<verb>FROM|JOIN) (?P<name>\w+)(?P<alias> AS \w+)?")
 
 
 class SparkEngine:
@@ -84,15 +83,8 @@ class SparkEngine:
         self._views[name] = frame
 
     def _sql(self, sql: str) -> Any:
-        """Run the text of a step, with its names replaced by those of this engine's views."""
-        return self.session.sql(_READ.sub(self._renamed, sql))
-
-    def _renamed(self, found: re.Match[str]) -> str:
-        """Replace the step's name by the view's name. Not by a CTE, for which Spark would not use the kept sums."""
-        name = found["name"]
-        if name not in self._views:
-            return found[0]
-        return f"{found['verb']} {self._prefix}_{name}{found['alias'] or f' AS {name}'}"
+        """Run the text of a step over this engine's views. Not over CTEs, for which Spark would not use the kept sums."""
+        return self.session.sql(renamed(sql, f"{self._prefix}_", self._views))
 
     def run(self, step: Step, *, salt: str = "", progress: Callable[[float], None] | None = None) -> None:
         """Define a view; a step to be frozen is computed now and kept in Spark's memory and local folders.

@@ -58,6 +58,7 @@ class SparkSource:
 
     frame: Any = field(repr=False)
     query: str | None = None
+    unique: tuple[frozenset[str], ...] = ()
     staging: Path | None = None
     """Folder that the driver and all executors share. Noisy tables are written there before they are published."""
     engine: str = "spark"
