@@ -52,7 +52,7 @@ def test_postgres_is_planned_released_and_never_shown(
     postgres.run("ALTER TABLE cli_visits ADD PRIMARY KEY (unit, feature, label)")
     monkeypatch.setenv("PGPASSWORD", postgres.password)
     data = (f"postgresql://postgres@127.0.0.1:{postgres.port}/postgres", "--table", "cli_visits")
-    planned = place.run("plan", *data, *BUDGET, *PAIRS)
+    planned = place.run("plan", *data, "--sql", *BUDGET, *PAIRS)
     assert (planned.code, "SQL (postgres)" in planned.out, "by a unique index" in planned.out) == (0, True, True)
     ran = place.run("release", *data, *BUDGET, *PAIRS, *place.paid("x"))
     assert ran.code == 0, ran.err

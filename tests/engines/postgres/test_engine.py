@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 import ddpmi
-from ddpmi import Budget
+from ddpmi import AutoPlan, Budget
+from ddpmi.curator.looking import exact_look
 from ddpmi.pipeline.seeds import SEED_LABELS
 from ddpmi.testing import _salt, seeded_release
-from tests.engines.test_contract import CASES, SEED, VOCABULARIES, fitting, hostile, plan, sums, table
+from tests.engines.test_contract import CASES, SEED, VOCABULARIES, distinct, fitting, hostile, plan, sums, table
 
 if TYPE_CHECKING:
     from ddpmi import Observations
@@ -144,3 +145,34 @@ def test_a_release_leaves_nothing_in_the_server(postgres: Server, ledger: ddpmi.
     left = "SELECT count(*) FROM pg_class WHERE relname LIKE 'ddpmi%'"
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ddpmi'"
     assert (postgres.run(left), postgres.run(sessions)) == ([(0,)], [(0,)])
+
+
+def test_a_private_look_counts_the_same(postgres: Server) -> None:
+    """The histograms that choose the bounds are equal before noise, also where a unique index keeps rows distinct."""
+    for data in (rows(), distinct([row for row in rows() if None not in row[:3]])):
+        here, there = both(postgres, table(data))
+        looks = [
+            exact_look(obs, AutoPlan.of(epsilon=1, delta=1e-6), salt=_salt(SEED), labels=2) for obs in (here, there)
+        ]
+        assert looks[0] == looks[1]
+    postgres.run("ALTER TABLE contract ADD PRIMARY KEY (unit, feature, label)")
+    keyed = ddpmi.observe(postgres.address(), table="contract")
+    assert keyed.enforced
+    assert exact_look(keyed, AutoPlan.of(epsilon=1, delta=1e-6), salt=_salt(SEED), labels=2) == looks[0]
+
+
+def test_a_release_after_a_look_works(postgres: Server, ledger: ddpmi.Ledger) -> None:
+    """A look chooses the bounds, and the release that follows goes on in the same session."""
+    units, pairs = range(600), range(2)
+    data = pa.table(
+        {
+            "unit": [f"u{n}" for n in units for _ in pairs],
+            "feature": [f"f{m}" for _ in units for m in pairs],
+            "label": [f"l{n % 2}" for n in units for _ in pairs],
+        }
+    )
+    postgres.fill("looked", data)
+    postgres.run("ALTER TABLE looked ADD PRIMARY KEY (unit, feature, label)")
+    obs = ddpmi.observe(postgres.address(), table="looked")
+    released = ddpmi.release(obs, AutoPlan.of(epsilon=4, delta=1e-4), ledger=ledger)
+    assert (released.receipt["engine"], released.pairs.num_rows) == ("postgres", 4)

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ddpmi
-from tests.engines.test_contract import CASES, VOCABULARIES, fitting, hostile, plan, sums, table
+from ddpmi import AutoPlan
+from ddpmi.curator.looking import exact_look
+from ddpmi.testing import _salt
+from tests.engines.test_contract import CASES, SEED, VOCABULARIES, fitting, hostile, plan, sums, table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,3 +48,12 @@ def test_exact_sums_are_those_of_the_embedded_engine(tmp_path: Path, name: str) 
     expected = sums(here, made, replay)
     assert sums(there, made, replay) == expected
     assert expected["joint"]
+
+
+def test_a_private_look_counts_the_same(tmp_path: Path) -> None:
+    """The histograms that choose the bounds are equal before noise."""
+    looks = [
+        exact_look(obs, AutoPlan.of(epsilon=1, delta=1e-6), salt=_salt(SEED), labels=2)
+        for obs in both(tmp_path, table(hostile()))
+    ]
+    assert looks[0] == looks[1]

@@ -192,3 +192,10 @@ def test_a_text_that_is_too_long_is_no_key(tmp_path: Path) -> None:
     """A text beyond 16 MiB could make a hash fail, so its row is dropped by looking at that row alone."""
     path = stored(tmp_path / "v.sqlite", [("a", "f", "x"), ("b", "f" * (2**24 + 1), "x")])
     assert set(adopted(ddpmi.observe(path, table="visits"))) == {("a", "f", "x")}
+
+
+def test_a_seed_in_a_second_table_is_refused(tmp_path: Path) -> None:
+    """A database's engine opens one table, so the refusal comes before anything is charged."""
+    obs = ddpmi.observe(stored(tmp_path / "visits.sqlite", ROWS), table="visits")
+    with pytest.raises(InputError, match=r"not looked up in a second table in SQLite"):
+        obs.label_by(feature="f", within=obs)
