@@ -51,7 +51,7 @@ def test_a_wrong_name_is_answered_with_the_nearest_ones() -> None:
         check_known(["India", "germany"], sizes)
     assert found.value.advice is not None
     assert found.value.advice.cli == "--label 'Germany'"
-    with pytest.raises(InputError, match="There are 'Germany', 'India'"):
+    with pytest.raises(InputError, match="The released ones are 'Germany', 'India'"):
         check_known(["xyz"], sizes)
     with pytest.raises(InputError) as hostile:
         check_known(["\x1b[31m"], sizes)

@@ -168,8 +168,8 @@ def check_types(columns: Columns, schema: Schema, *, counted: bool = False) -> N
 
 
 def _cast(role: str, name: str, type_: str, *, is_column: bool) -> Hint:
-    """Say what to do about a type that cannot be a key. Of a time, a part is usually meant."""
-    if not (is_column and type_.upper().startswith("TIMESTAMP")):
+    """Say what to do about a type that cannot be a key. Of a feature or label that is a time, a part is usually meant."""
+    if role == "unit" or not (is_column and type_.upper().startswith("TIMESTAMP")):
         return Hint(do="cast it to text, a whole number or a date first")
     quoted = quote(name)
     return Hint(

@@ -120,4 +120,5 @@ def _different(plans: Sequence[Plan]) -> list[Reading]:
 
 
 def _few(keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return None if keys is None else keys[:_FEW]
+    # Some databases cannot store a null character, so keys with one are among the few.
+    return None if keys is None else tuple(sorted(keys, key=lambda key: "\0" not in key)[:_FEW])

@@ -109,7 +109,7 @@ def check_known(wanted: Sequence[str], sizes: Mapping[str, float]) -> None:
         elif sizes:
             some = natural_order(sizes)[:_MENTIONED]
             more = f" and {len(sizes) - len(some)} more" if len(sizes) > len(some) else ""
-            message += f" There are {', '.join(map(shortened, some))}{more}."
+            message += f" The released ones are {', '.join(map(shortened, some))}{more}."
         example = (near or natural_order(sizes) or ["NAME"])[0]
         raise InputError(
             message, hint=Hint(python=f"ranking.label({shortened(example)})", cli=f"--label {shortened(example)}")

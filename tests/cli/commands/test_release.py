@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 COLUMNS = [
     *("label", "feature", "rank", "rank_in_label", "rank_in_feature", "direction", "mi", "mi_low", "mi_high"),
-    *("joint", "feature_total", "label_total", "share_in", "share_out", "lift"),
+    *("joint", "feature_total", "label_total", "share_in", "share_in_low", "share_in_high"),
+    *("share_out", "share_out_low", "share_out_high", "lift", "lift_low", "lift_high", "false_sign", "clear", "note"),
 ]
 
 
