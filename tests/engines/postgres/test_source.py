@@ -189,10 +189,11 @@ def test_a_table_that_was_replaced_is_noticed(postgres: Server, change: str) -> 
         "DROP TABLE IF EXISTS named CASCADE",
         "CREATE TABLE named (unit text, feature text, label text, UNIQUE (unit, feature, label))",
     )
-    obs = ddpmi.observe(postgres.address(), table="named")
+    both = [ddpmi.observe(postgres.address(), table="named", conf={"stream": stream}) for stream in ("no", "yes")]
     postgres.run(*change.split("; "))
-    with pytest.raises(EngineError, match="replaced"), obs.open():
-        pass
+    for obs in both:
+        with pytest.raises(EngineError, match="replaced"), obs.open():
+            pass
     postgres.run("DROP TABLE IF EXISTS former CASCADE", "DROP TABLE IF EXISTS named CASCADE")
 
 
