@@ -141,7 +141,7 @@ def expand(  # noqa: PLR0913 - keywords, most of them as for release
     return Expansion(rounds=tuple(done), stopped="rounds" if done[-1].found else "novelty")
 
 
-def seed_plan(plan: Plan) -> Plan:
+def seed_plan(plan: Plan | AutoPlan) -> Plan:
     """Return the plan with the two labels of a seed, unless it lists labels itself. Refuse one without bounds.
 
     Raises:

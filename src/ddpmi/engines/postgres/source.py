@@ -67,7 +67,7 @@ SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN parts ON c.oid = parts.p
 EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN parts ON a.attrelid = parts.part WHERE a.attgenerated::text = 'v')"""
 _SAME = """
 SELECT c.relkind::text, c.relhassubclass FROM pg_catalog.pg_class c
-WHERE c.oid = to_regclass($1) AND c.oid = $2::oid AND NOT row_security_active(c.oid)"""
+WHERE c.oid = pg_catalog.to_regclass($1::text) AND c.oid = $2::oid AND NOT pg_catalog.row_security_active(c.oid)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
