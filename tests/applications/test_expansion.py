@@ -77,6 +77,7 @@ def test_expansion_replaces_a_label(ledger: Ledger) -> None:
         {"seed": []},
         {"plan": replace(PLAN, bounds=Bounds(pairs=4, labels=2))},
         {"plan": replace(PLAN, public_labels=("a", "b"))},
+        {"plan": ddpmi.AutoPlan.of(epsilon=1, delta=1e-6)},
         {"to": "no/such/folder"},
     ],
 )

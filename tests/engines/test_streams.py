@@ -108,6 +108,20 @@ def make_stored(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_computed_column_of_a_duckdb_file_needs_a_declaration(tmp_path: Path, ledger: ddpmi.Ledger) -> None:
+    """After an update its expression may fail at one row; nothing is charged, and nothing is read."""
+    with duckdb.connect(tmp_path / "v.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE visits (unit INTEGER, told VARCHAR, label VARCHAR, feature AS (CAST(told AS INTEGER)))"
+        )
+        connection.execute("INSERT INTO visits VALUES (1, '7', 'x')")
+        connection.execute("UPDATE visits SET told = 'no number'")
+    once = ddpmi.Plan(budget=ddpmi.Budget(1, 1e-6), bounds=ddpmi.Bounds(pairs=1))
+    with pytest.raises(ddpmi.InputError, match="row_local=True"):
+        ddpmi.release(ddpmi.observe(tmp_path / "v.duckdb", table="visits"), once, ledger=ledger)
+    assert ledger.status("default").entries == ()
+
+
 def test_a_duckdb_file_gives_the_same_sums(stored: Path) -> None:
     """A table of a file, by its name or with its schema, and a query that names what steps are called, too."""
     expected = sums(ddpmi.observe(table(hostile()), value="minutes"), MADE)

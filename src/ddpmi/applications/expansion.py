@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ddpmi.curator.door import as_ledger, check_fit, check_given, release
-from ddpmi.errors import BudgetExceeded, InputError, check_count
+from ddpmi.errors import BudgetExceeded, Hint, InputError, check_count
 from ddpmi.pipeline.seeds import SEED, SEED_LABELS, seed_names, top_features
+from ddpmi.planning.auto import AutoPlan
 from ddpmi.rankings.ranking import rank
 from ddpmi.releases.room import check_path
 
@@ -141,7 +142,20 @@ def expand(  # noqa: PLR0913 - keywords, most of them as for release
 
 
 def seed_plan(plan: Plan) -> Plan:
-    """Return the plan with the two labels of a seed, unless it lists labels itself."""
+    """Return the plan with the two labels of a seed, unless it lists labels itself. Refuse one without bounds.
+
+    Raises:
+        InputError: Its bounds are to be chosen by a look.
+    """
+    if isinstance(plan, AutoPlan):
+        raise InputError(
+            "Several releases share one plan here, whose bounds must be known.",
+            hint=Hint(
+                do="make one release with the AutoPlan first, and take the plan that it chose",
+                python="release.plan",
+                cli="--pairs 50",
+            ),
+        )
     return plan if plan.known_labels is not None else replace(plan, public_labels=SEED_LABELS)
 
 

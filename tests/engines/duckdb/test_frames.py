@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ddpmi import Bounds, Budget, EngineError, InputError, Ledger, Plan, SchemaError, exact, observe, release
-from ddpmi.engines.duckdb.frames import adopt, is_frame, query_kind, schema_of
+from ddpmi.engines.duckdb.frames import COMPUTED, adopt, is_frame, query_kind, schema_of
 
 ROWS = pa.table({"unit": [1, 1, 2, None], "feature": ["a", "b", "a", "a"], "label": ["x", "x", "y", "x"]})
 EXPECTED = [("a", "x"), ("a", "y"), ("b", "x")]
@@ -94,6 +95,20 @@ def test_the_schema_has_no_rows_and_the_types_of_the_data(data: object) -> None:
     empty = schema_of(data)
     assert empty.num_rows == 0
     assert empty.schema.types == adopt(data, empty.column_names).data.schema.types
+
+
+def test_a_relation_with_a_computed_column_is_a_query() -> None:
+    """An update leaves cells for which the column's expression fails, so a reading of the table could fail at one row."""
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE visits (unit INTEGER, told VARCHAR, label VARCHAR, feature AS (CAST(told AS INTEGER)))"
+        )
+        connection.execute("CREATE TABLE plain (unit INTEGER, told VARCHAR)")
+        connection.execute("INSERT INTO visits VALUES (1, '7', 'x')")
+        connection.execute("UPDATE visits SET told = 'no number'")
+        assert query_kind(connection.table("visits")) == COMPUTED
+        assert query_kind(connection.table("plain")) is None
+        assert connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
 
 
 def test_a_frame_with_one_name_twice_is_refused() -> None:

@@ -141,6 +141,62 @@ def test_queries_and_views_need_a_declaration(postgres: Server, ledger: ddpmi.Le
     assert ledger.status("default").entries == ()
 
 
+def test_tables_with_foreign_parts_need_a_declaration(postgres: Server) -> None:
+    """What another program reads may fail at one row, also where it is a part of a table."""
+    postgres.run(
+        "CREATE EXTENSION IF NOT EXISTS postgres_fdw",
+        "CREATE SERVER IF NOT EXISTS elsewhere FOREIGN DATA WRAPPER postgres_fdw",
+        "DROP TABLE IF EXISTS parted, parent CASCADE",
+        "CREATE TABLE parted (unit text, feature text, label text) PARTITION BY LIST (label)",
+        "CREATE TABLE parted_x PARTITION OF parted FOR VALUES IN ('x')",
+        "CREATE TABLE parent (unit text, feature text, label text)",
+        "CREATE FOREIGN TABLE foreign_heir () INHERITS (parent) SERVER elsewhere",
+    )
+    asked = {table: ddpmi.observe(postgres.address(), table=table) for table in ("parted", "parent")}
+    assert [obs.source.query for obs in asked.values()] == [None, "table with a foreign part"]
+    postgres.run("CREATE FOREIGN TABLE parted_y PARTITION OF parted FOR VALUES IN ('y') SERVER elsewhere")
+    assert ddpmi.observe(postgres.address(), table="parted").source.query == "table with a foreign part"
+    postgres.run("DROP TABLE parted, parent CASCADE")
+
+
+@pytest.mark.parametrize("stream", ["no", "yes"])
+def test_values_of_single_precision_are_read(postgres: Server, ledger: ddpmi.Ledger, stream: str) -> None:
+    """The limits of other numbers are beyond single precision; infinities, NaN and tiny cells are read like doubles."""
+    postgres.run(
+        "DROP TABLE IF EXISTS single",
+        "CREATE TABLE single (unit int, feature text, label text, value real)",
+        "INSERT INTO single SELECT i, 'f', 'x', 2 FROM generate_series(1, 5000) AS i",
+        "INSERT INTO single VALUES (0, 'g', 'x', 'Infinity'), (0, 'h', 'x', 'NaN'), (0, 'i', 'x', 1e-45)",
+    )
+    obs = ddpmi.observe(postgres.address(), table="single", value="value", conf={"stream": stream})
+    once = Plan(budget=Budget(8, 1e-6), bounds=Bounds(pairs=1, clip=4))
+    assert ddpmi.release(obs, once, ledger=ledger).tables.count("pairs") == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "CREATE TABLE heir () INHERITS (named)",
+        "ALTER TABLE named RENAME TO former; CREATE VIEW named AS SELECT former.* FROM former, generate_series(1, 9)",
+        "ALTER TABLE named RENAME TO former; CREATE TABLE named AS SELECT * FROM former",
+    ],
+)
+def test_a_table_that_was_replaced_is_noticed(postgres: Server, change: str) -> None:
+    """What the catalog said of a table holds for no other relation that has its name now."""
+    postgres.run(
+        "DROP VIEW IF EXISTS named",
+        "DROP TABLE IF EXISTS former CASCADE",
+        "DROP TABLE IF EXISTS named CASCADE",
+        "CREATE TABLE named (unit text, feature text, label text, UNIQUE (unit, feature, label))",
+    )
+    both = [ddpmi.observe(postgres.address(), table="named", conf={"stream": stream}) for stream in ("no", "yes")]
+    postgres.run(*change.split("; "))
+    for obs in both:
+        with pytest.raises(EngineError, match="replaced"), obs.open():
+            pass
+    postgres.run("DROP TABLE IF EXISTS former CASCADE", "DROP TABLE IF EXISTS named CASCADE")
+
+
 def test_a_release_id_belongs_to_one_query(postgres: Server) -> None:
     """The same columns of another query are other rows."""
     texts = ("SELECT * FROM canary", "SELECT * FROM canary WHERE unit <> 'a'")

@@ -147,6 +147,32 @@ def test_views_and_queries_need_a_declaration(tmp_path: Path, ledger: ddpmi.Ledg
     assert ddpmi.release(ddpmi.observe(path, table="visits"), bare, ledger=ledger).receipt["engine"] == "sqlite"
 
 
+def test_columns_that_are_computed_when_read_need_a_declaration(tmp_path: Path, ledger: ddpmi.Ledger) -> None:
+    """Their expression may fail at one row, after the charge; a column that was computed when the row was stored cannot."""
+    path = stored(tmp_path / "v.sqlite", [("a", "{not json", "x")])
+    bare = Plan(budget=Budget(1, 1e-6), bounds=Bounds(pairs=2))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("ALTER TABLE visits ADD COLUMN f TEXT AS (json_extract(feature, '$.f')) VIRTUAL")
+        connection.execute("CREATE TABLE kept (unit TEXT, feature TEXT, label TEXT AS (feature || 'x') STORED)")
+    with pytest.raises(InputError, match="computed when it is read"):
+        ddpmi.release(ddpmi.observe(path, table="visits", feature="f"), bare, ledger=ledger)
+    assert ledger.status("default").entries == ()
+    assert ddpmi.observe(path, table="kept").source.query is None
+
+
+def test_a_query_runs_no_part_of_itself_before_the_charge(tmp_path: Path) -> None:
+    """A part that SQLite keeps in a table of its own is computed from rows even for a result without rows."""
+    path = stored(tmp_path / "v.sqlite", [("a", "{not json", "x")])
+    kept = "WITH c AS MATERIALIZED (SELECT unit, json_extract(feature, '$.f') AS feature, label FROM visits)"
+    obs = ddpmi.observe(
+        path, query=f"{kept} SELECT a.unit, a.feature, b.label FROM c AS a JOIN c AS b ON a.unit = b.unit"
+    )
+    made_up = obs.rehearsal()
+    assert made_up is not None
+    with made_up.open() as engine:
+        assert sum(batch.num_rows for batch in engine.batches("SELECT * FROM source")) > 0
+
+
 def test_files_that_are_no_database_are_said_to_be_none(tmp_path: Path) -> None:
     """Text, nothing, and a database whose text is not UTF-8."""
     (tmp_path / "text.sqlite").write_text("unit,feature,label\n" * 100)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpmi.engines.duckdb.frames import COMPUTED
 from ddpmi.engines.streams import Stream
 from ddpmi.errors import EngineError, Hint, InputError, InputNotFound
 from ddpmi.pipeline.dialects import quote
@@ -25,8 +26,9 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "preserve_insertion_order": "false",
 }
 _TABLES = (
-    "SELECT schema_name, table_name, FALSE FROM duckdb_tables() WHERE NOT internal AND database_name = current_database() "
-    "UNION ALL SELECT schema_name, view_name, TRUE FROM duckdb_views() WHERE NOT internal AND database_name = current_database() "
+    "SELECT schema_name, table_name, (SELECT BOOL_OR(c.is_generated) FROM duckdb_columns() AS c WHERE c.table_oid = t.table_oid), "
+    "FALSE FROM duckdb_tables() AS t WHERE NOT internal AND database_name = current_database() "
+    "UNION ALL SELECT schema_name, view_name, FALSE, TRUE FROM duckdb_views() WHERE NOT internal AND database_name = current_database() "
     "ORDER BY ALL"
 )
 
@@ -106,10 +108,12 @@ def find_table(path: str, *, table: str | None, query: str | None) -> tuple[Data
         known = connection.execute(_TABLES).fetchall()
     found = [entry for entry in known if table in (entry[1], f"{entry[0]}.{entry[1]}")]
     if len(found) == 1:
-        schema, name, is_view = found[0]
-        return DatabaseTable(path=path, origin=f"{quote(schema)}.{quote(name)}"), "view" if is_view else None
+        schema, name, computed, is_view = found[0]
+        # proof: row-local.streams
+        kind = "view" if is_view else COMPUTED if computed else None
+        return DatabaseTable(path=path, origin=f"{quote(schema)}.{quote(name)}"), kind
     shown = (
-        ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name, _ in known[:20]) or "none"
+        ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name, *_ in known[:20]) or "none"
     )
     if table is None:
         raise InputError(

@@ -54,6 +54,10 @@ class Adopted:
     """Whether it can be read only once."""
 
 
+COMPUTED = "table with columns that are computed when it is read"
+"""A kind of table that counts as a query: the expression of such a column may fail at one row."""
+
+
 def is_frame(data: object) -> bool:
     """Tell whether `adopt` accepts the data."""
     return (
@@ -69,13 +73,22 @@ def is_frame(data: object) -> bool:
 def query_kind(data: object) -> str | None:
     """Name data that may hide a LIMIT, a window or a join across units; None for plain rows."""
     if is_a(data, "duckdb", "DuckDBPyRelation"):
-        return None if data.type == "TABLE_RELATION" else "DuckDB relation"  # type: ignore[attr-defined]
+        return _kind_of_relation(data)
     # proof: row-local.memory
     if is_a(data, "pyarrow", "RecordBatchReader"):
         return "Arrow reader"
     if is_a(data, "pyarrow.dataset", "Dataset") and not _is_files(data):
         return "Arrow dataset that is not made of files"
     return "polars LazyFrame" if is_a(data, "polars", "LazyFrame") else None
+
+
+def _kind_of_relation(data: Any) -> str | None:
+    if data.type != "TABLE_RELATION":
+        return "DuckDB relation"
+    # proof: row-local.memory
+    asked = "SELECT column_name FROM duckdb_columns() WHERE is_generated"
+    computed = {name for (name,) in data.query("ddpmi_named", asked).fetchall()}
+    return COMPUTED if computed & set(data.columns) else None
 
 
 def in_memory(data: object) -> bool:

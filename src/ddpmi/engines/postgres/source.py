@@ -59,6 +59,15 @@ JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k(att, place) ON k.place <= i.i
 JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.att
 WHERE i.indrelid = $1::oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 GROUP BY i.indexrelid"""
+#: Whether rows of a table come from elsewhere: from a foreign part, or from expressions that are computed when it is read.
+_ELSEWHERE = """
+WITH RECURSIVE parts AS (
+SELECT $1::oid AS part UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN parts ON i.inhparent = parts.part)
+SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN parts ON c.oid = parts.part WHERE c.relkind = 'f'),
+EXISTS (SELECT 1 FROM pg_catalog.pg_attribute a JOIN parts ON a.attrelid = parts.part WHERE a.attgenerated::text = 'v')"""
+_SAME = """
+SELECT c.relkind::text, c.relhassubclass FROM pg_catalog.pg_class c
+WHERE c.oid = to_regclass($1) AND c.oid = $2::oid AND NOT row_security_active(c.oid)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +79,8 @@ class PostgresSource(DatabaseSource):
     address: Any = field(repr=False)
     oid: int | None = None
     """The table's number in the catalog."""
+    named: str = field(default="", repr=False)
+    """The table's full name."""
     engine: str = "postgres"
     dialect: Dialect = POSTGRES
 
@@ -106,7 +117,10 @@ class PostgresSource(DatabaseSource):
     def cell(self, name: str) -> str:
         """Return SQL of a column's cells, text as plain text that is compared by its bytes."""
         # proof: row-local.postgres
-        return POSTGRES.as_text(quote(name)) if self.columns[name][0] == "text" else quote(name)
+        kind, type_ = self.columns[name]
+        if type_ == "float4":  # which has no room for the limits of `number`
+            return f"CAST({quote(name)} AS DOUBLE PRECISION)"
+        return POSTGRES.as_text(quote(name)) if kind == "text" else quote(name)
 
     def readable(self, columns: list[str]) -> str:
         """Return SQL to select from, without the rows of which a text is too long to be hashed."""
@@ -116,8 +130,12 @@ class PostgresSource(DatabaseSource):
         return self.origin + (f"\nWHERE {' AND '.join(short)}" if short else "")
 
     def confirm(self, session: Session) -> None:
-        """Check that the columns that were unique when the data was named are so in this transaction."""
+        """Check that the table is the one that was named, and that columns that were unique then are so in this transaction."""
         # proof: bounding.enforced
+        if self.query is None:
+            same = session.all(_SAME, (self.named, int(self.oid or 0)))
+            if not same or (self.unique and same[0] == ("r", True)):
+                raise EngineError("The table was replaced after the data was named.", hint="name the data again")
         if self.unique and not set(self.unique) <= set(_unique(session, int(self.oid or 0))):
             raise EngineError(
                 "A unique index of the table was dropped after the data was named.", hint="name the data again"
@@ -167,16 +185,23 @@ def database_source(
 def _table(session: Session, address: Any, settings: Mapping[str, str], name: str) -> PostgresSource:
     with own_errors("find the table"):
         oid, schema, table, kind, secured, parent = _found(session, name)
-        origin = f"{quote(schema)}.{quote(table)}"
-        columns = _described(session, f"SELECT * FROM {origin}")
+        named = f"{quote(schema)}.{quote(table)}"
+        columns = _described(session, f"SELECT * FROM {named}")
         unique = _unique(session, oid) if kind == "p" or (kind == "r" and not parent) else ()
-    # A policy of row security may look at other rows.
-    hides = "table with row security" if secured else None
+        foreign, computed = session.one(_ELSEWHERE, (oid,))
+    # A policy of row security may look at other rows; a foreign part or a computed column may fail at one row.
+    # proof: row-local.postgres
+    hides = "table with row security" if secured else "table with a foreign part" if foreign else None
+    if computed:
+        hides = "table with columns that are computed when it is read"
     return PostgresSource(
         address=address,
-        origin=origin,
+        # An index says nothing about tables that inherit from this one later.
+        # proof: bounding.enforced
+        origin=f"ONLY {named}" if unique and kind == "r" else named,
         columns=columns,
         oid=oid,
+        named=named,
         query=_QUERIES.get(kind, hides),
         unique=unique,
         settings=settings,

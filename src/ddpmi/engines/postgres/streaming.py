@@ -45,7 +45,8 @@ class PostgresRows(Stream):
     def check_driver(self) -> None:
         """Connect, and check that the role may read the data. Reads no row."""
         with closing(Session(self.source.address, self.source.settings)) as session, own_errors("read the data"):
-            session.all(f"{self.source.selected([])} LIMIT 0")
+            session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._confirm(session)
 
     def reader(self, columns: list[str]) -> pa.RecordBatchReader:
         """Stream the named columns, in one read-only transaction."""
@@ -69,5 +70,11 @@ class PostgresRows(Stream):
     def _batches(self, query: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         with closing(Session(self.source.address, self.source.settings)) as session, own_errors("read the data"):
             session.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._confirm(session)
             for batch in session.stream(query):
                 yield batch.cast(schema)
+
+    def _confirm(self, session: Session) -> None:
+        """Check permissions, lock the table against changes of its definition, and check that it is the one that was named."""
+        session.all(f"{self.source.selected([])} LIMIT 0")
+        self.source.confirm(session)

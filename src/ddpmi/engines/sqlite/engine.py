@@ -45,7 +45,10 @@ class SQLiteEngine(TemporaryEngine):
             with own_errors("read the data"):
                 self._connection.execute("BEGIN")
                 # The state of the file that this transaction sees is that of its first reading.
-                self._connection.execute(f"{source.selected(columns, real=True)} LIMIT 0").fetchall()
+                self._connection.execute("SELECT COUNT(*) FROM main.sqlite_schema").fetchall()
+                # Prepared and not run: even with LIMIT 0 a query may compute a part of itself, from rows.
+                # proof: row-local.sqlite
+                self._connection.execute(f"EXPLAIN {source.selected(columns, real=True)}").fetchall()
             self._define("source", source.selected(columns), freeze=False)
         except BaseException:
             self.close()

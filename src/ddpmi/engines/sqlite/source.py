@@ -128,12 +128,17 @@ def _table(
         raise InputNotFound(f"The file has no table {table!r}.", hint=f"its tables: {shown}")
     asked = "SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden <> 1"
     columns = {name: (_kind(type_), type_ or "no type") for name, type_ in connection.execute(asked, (table,))}
+    (computed,) = connection.execute("SELECT COUNT(*) FROM pragma_table_xinfo(?) WHERE hidden = 2", (table,)).fetchone()
     (made,) = connection.execute(
         "SELECT type || ' ' || COALESCE(sql, '') FROM main.sqlite_schema WHERE name = ?", (table,)
     ).fetchone()
     # The rows of a virtual table are what a program makes.
     kind = made.split()[0]
     query = "view" if kind == "view" else "virtual table" if made.upper().startswith("TABLE CREATE VIRTUAL") else None
+    if query is None and computed:
+        # Its expression runs when the column is read, and may fail at one row.
+        # proof: row-local.sqlite
+        query = "table with columns that are computed when it is read"
     return SQLiteSource(path=path, origin=f"main.{quote(table)}", columns=columns, query=query, settings=settings)
 
 
