@@ -95,9 +95,9 @@ MUTANTS = [
     ),
     Mutant(
         "NaN passes the clip",
-        "pipeline/contributions.py",
-        "CASE WHEN {value} <> CAST('NaN' AS {dialect.double}) THEN",
-        "CASE WHEN {value} IS NOT NULL THEN",
+        "pipeline/dialects.py",
+        "is_number: str = \"{v} <> CAST('NaN' AS {double})\"",
+        'is_number: str = "{v} IS NOT NULL"',
         "curator/test_observations.py -k no_number",
     ),
     Mutant(
