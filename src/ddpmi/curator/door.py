@@ -556,7 +556,7 @@ def check_fit(obs: Observations, plan: Plan) -> None:
     _check_value(obs, plan.bounds, units=plan.ignores_values)
     if obs.query is not None and not plan.row_local:
         raise InputError(
-            f"The data is a {obs.query}, which may hide a LIMIT, a window or a join across units.",
+            f"The data is a {obs.query}, which may hide a LIMIT, a window or a join across units, or fail at one row.",
             hint=Hint(
                 do="if each row depends on one unit's records alone, say so",
                 python="Plan(..., row_local=True)",
