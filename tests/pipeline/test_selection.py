@@ -323,7 +323,7 @@ def test_counts_of_units_have_no_features_to_select_by() -> None:
 
 def test_explain_says_how_features_are_selected() -> None:
     """Rounds, share, noise, threshold and measured use are in the text; no plan without a selection advertises one."""
-    text = plan(selection="sips", public_labels=LABELS).explain()
+    text = plan(selection="sips", public_labels=LABELS).explain(sql=True)
     for part in ("private set union in 3 rounds", "round 3", "to be selected", "pairs have no threshold", "weights_3"):
         assert part in text
     assert "did not improve" in text

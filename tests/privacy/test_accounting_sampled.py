@@ -250,7 +250,7 @@ def test_a_sampled_plan_survives_a_round_trip() -> None:
 
 def test_explain_says_what_sampling_does() -> None:
     """The rate, the inner guarantee and the thresholds in everybody's counts are in the text."""
-    text = plan().explain()
+    text = plan().explain(sql=True)
     assert "each unit takes part with probability 0.3" in text
     assert f"epsilon={float(plan().inner_budget.epsilon)!r}" in text
     assert "coins" in text
